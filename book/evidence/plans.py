@@ -34,6 +34,7 @@ PLANS = places.ROOT / "notebooks" / "plans"
 MOST = 100_000  # seeds of a part
 DRAWN = ("published", "quick")  # by a chapter whose file does not say it
 BESIDE = ("module", "gpu", "page")  # what stands in a study's file beside its plans
+YAML = (".yml", ".yaml")  # how the name of a plan ends that is a file of one's own
 OPEN = ("undecided", "not tested", NOT_RUN, "")  # "": of a row that nothing was run for
 
 
@@ -101,7 +102,7 @@ class Plan:
         except (ParameterError, *runs.SAID):
             raise
         except Exception as error:
-            if not self.name.endswith(".yml"):
+            if not self.name.endswith(YAML):
                 raise
             known = ", ".join(list(inspect.signature(function).parameters)[1:])
             raise ParameterError(
@@ -148,7 +149,7 @@ def rule(study: str) -> checks.Rule:
     named = f"one of {', '.join(known)}" if len(known) > 1 else f"{known[0]}, the only plan that this chapter draws"
     return checks.Rule(
         f"{named}, or the path of a .yml file with parts",
-        lambda v: isinstance(v, str) and (v in known or (v.endswith(".yml") and os.path.isfile(v))),
+        lambda v: isinstance(v, str) and (v in known or (v.endswith(YAML) and os.path.isfile(v))),
     )
 
 
@@ -193,9 +194,9 @@ def routes(claims: Sequence[Claim]) -> dict[str, dict[str, list[Claim]]]:
 
 
 def load(study: str, plan: str = "published") -> Plan:
-    """A plan of a study by name, or by the path of a file of one's own with parts, ending in ".yml"."""
+    """A plan of a study by name, or by the path of a YAML file of one's own with parts."""
     module, document = _module(study), _document(_file(study))
-    if plan.endswith(".yml"):
+    if plan.endswith(YAML):
         parts = _document(Path(plan))
         if more := [name for name in parts if name in BESIDE or name in document]:
             raise ParameterError(

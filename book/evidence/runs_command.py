@@ -20,6 +20,19 @@ if TYPE_CHECKING:  # the command line must answer before anything heavy is loade
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
+def _named(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+    """Studies as `run` takes their chapters: 8, 08 or the whole name. What names no chapter stays, and is refused."""
+    from book.evidence import sources
+
+    def number(name: str) -> str:
+        try:
+            return sources.number(sources.resolve(name))
+        except ParameterError:
+            return name
+
+    return tuple(map(number, given)) if isinstance(given, tuple) else given and number(given)
+
+
 @click.group(invoke_without_command=True)
 @click.pass_context
 def runs(context: click.Context) -> None:
@@ -32,7 +45,7 @@ def runs(context: click.Context) -> None:
 
 
 @runs.command()
-@click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
+@click.argument("studies", nargs=-1, required=True, metavar="STUDY...", callback=_named)
 @click.option("--plan", default="published", show_default=True, help="A plan of the study, or a YAML file of parts.")
 @click.option("--workers", type=click.IntRange(1), help="Processes, each on one thread; 1 if not given.")
 @click.option("--limit", metavar="TIME", help="End by 90m, 2h or 300s.")
@@ -79,7 +92,7 @@ def keep(source: Path | None) -> None:
 
 
 @runs.command()
-@click.argument("study", required=False)
+@click.argument("study", required=False, callback=_named)
 @click.option("--sample", default=5, show_default=True, type=click.IntRange(1), help="How many runs.")
 @click.option("--seed", type=click.IntRange(0), help="Of the choice; another one each time where none is given.")
 @click.option("--most-seconds", default=120.0, show_default=True, help="What the runs took in all, at most.")
@@ -111,7 +124,7 @@ def check(study: str | None, sample: int, seed: int | None, most_seconds: float)
 
 
 @runs.command()
-@click.argument("study")
+@click.argument("study", callback=_named)
 @click.option("--plan", default="published", show_default=True, help="A plan of the study, or a YAML file of parts.")
 @click.option("--to", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where they go.")
 def export(study: str, plan: str, folder: Path) -> None:

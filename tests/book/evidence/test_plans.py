@@ -116,8 +116,9 @@ def test_a_page_of_another_plan_does_not_count_the_seeds_of_the_published_one_as
     assert "as plan quick asks for. In the published one: 20 a cell" in capsys.readouterr().out
 
 
-def test_a_plan_of_ones_own(tmp_path):
-    own = tmp_path / "own.yml"
+@pytest.mark.parametrize("name", ["own.yml", "own.yaml"])
+def test_a_plan_of_ones_own(tmp_path, name):
+    own = tmp_path / name
     own.write_text("grid: {sizes: [3], seeds: 2}")
     assert sizes(plans.load("toy", str(own)).missing()) == [(3, 0), (3, 1)]
 

@@ -419,6 +419,12 @@ def test_an_export_is_written_over_what_it_wrote_and_not_over_an_edit(stored, na
     assert "was there" not in dplib(*command)
 
 
+def test_a_study_is_named_as_its_chapter_is():
+    for given, named in (("8", "08"), ("08_rr_with_prior", "08"), ("09b", "09b"), ("9b", "09b"), ("99", "99")):
+        assert runs_command._named(None, None, (given,)) == (named,)
+    assert runs_command._named(None, None, None) is None
+
+
 def test_times():
     assert [runs_command.seconds(text) for text in ("300s", "90m", "1.5h")] == [300, 5400, 5400]
     with pytest.raises(ParameterError, match=r"limit = .* such as 90m"):
