@@ -13,7 +13,9 @@
   }
 
   async function start() {
-    if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
+    // MathJax comes deferred: where its file is slow, Reveal is ready before it.
+    if (document.readyState !== "complete") await new Promise((loaded) => addEventListener("load", loaded, { once: true }));
+    if (window.MathJax?.startup) await MathJax.startup.promise;
     await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
     // A browser asks for a font when text in it is shown: without this, formulas of hidden slides are measured in another one.
     await Promise.all([...document.fonts].map((font) => font.load().catch(() => {})));

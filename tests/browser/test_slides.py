@@ -44,6 +44,19 @@ def test_a_deck_is_whole_offline_and_fits(tab, name):
 
 
 @needs_chromium
+@needs_slides
+def test_a_deck_is_fitted_once_its_formulas_are_set_however_late_they_come(tab):
+    def late(route):
+        tab.wait_for_timeout(1500)
+        route.continue_()
+
+    tab.route("**/tex-chtml.js", late)
+    tab.goto((DECKS / "02_dfs.html").as_uri(), wait_until="commit")
+    tab.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
+    assert tab.evaluate("document.querySelectorAll('mjx-container').length")
+
+
+@needs_chromium
 @pytest.mark.parametrize("path", sorted((HTML / "slides").glob("week[0-9].html")), ids=lambda path: path.stem)
 def test_a_weeks_slides_fit_without_being_small_and_are_printed(tab, path):
     tab.goto(path.as_uri(), wait_until="load")
