@@ -380,8 +380,26 @@ def shaped(
     return given
 
 
+def truths(name: str, values: ArrayLike, shape: str, *, sizes: tuple[int, ...] = ()) -> np.ndarray:
+    """Private truths as bool, of a shape as in :func:`shaped`.
+
+    Args:
+        name: what the message calls them.
+        values: true and false, or 1 and 0.
+        shape: such as "(n, d)".
+        sizes: the last sizes, where they are known.
+
+    Raises:
+        ParameterError: for anything else; it shows none of the values.
+    """
+    given = shaped(name, values, shape, 0, 1, sizes=sizes)
+    if not ((given == 0) | (given == 1)).all():
+        raise ParameterError(f"{name} = {described(values)} is not allowed: it must be true or false.")
+    return given.astype(bool)
+
+
 def sets(name: str, values: ArrayLike, sizes: tuple[int, ...] = ()) -> np.ndarray:
-    """Sets of labels as bool, shape (..., K), each with at least one label.
+    """Sets of labels as :func:`truths`, shape (..., K), each with at least one label.
 
     Args:
         name: what the message calls them.
@@ -391,12 +409,10 @@ def sets(name: str, values: ArrayLike, sizes: tuple[int, ...] = ()) -> np.ndarra
     Raises:
         ParameterError: for anything else.
     """
-    given = shaped(name, values, "(..., K)", 0, 1, sizes=sizes)
-    if not (((given == 0) | (given == 1)).all() and given.any(axis=-1).all()):
-        raise ParameterError(
-            f"{name} = {described(values)} is not allowed: it must be true or false, in each set at least one true."
-        )
-    return given.astype(bool)
+    given = truths(name, values, "(..., K)", sizes=sizes)
+    if not given.any(axis=-1).all():
+        raise ParameterError(f"{name} = {described(values)} is not allowed: each set must hold at least one label.")
+    return given
 
 
 def described(value: Any) -> str:

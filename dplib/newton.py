@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
-from dplib.checks import ParameterError, bounded, number, numbers, shaped
+from dplib.checks import ParameterError, bounded, number, numbers, shaped, truths
 from dplib.devices import NEWTON
 
 SHARED = 16  # from so many problems with the same features on, they are a group of their own
@@ -67,7 +67,7 @@ def minimise(
         ParameterError: for a value outside its range, or shapes that do not fit.
     """
     x, linear, l2 = shaped("x", x, "(rows, d)"), shaped("linear", linear, "(n, d)"), shaped("l2", l2, "(n, d)")
-    used = np.ones(linear.shape, dtype=bool) if used is None else shaped("used", used, "(n, d)", 0, 1).astype(bool)
+    used = np.ones(linear.shape, dtype=bool) if used is None else truths("used", used, "(n, d)")
     most = np.full(len(linear), np.inf) if most is None else shaped("most", most, "(n)", 0, np.inf)
     if not linear.shape == l2.shape == used.shape == (len(most), x.shape[1]):
         shapes = f"x {x.shape}, linear {linear.shape}, l2 {l2.shape}, used {used.shape}, most {most.shape}"

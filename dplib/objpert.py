@@ -63,7 +63,7 @@ from dplib.checks import (
     numbers,
     one_of,
     reals,
-    shaped,
+    truths,
 )
 
 VARIANTS = ("sound", "cms", "diffprivlib")
@@ -212,7 +212,7 @@ def draw_noise(noise_rate: np.ndarray, used: np.ndarray, rng: np.random.Generato
     Raises:
         ParameterError: for a value outside its range.
     """
-    used, noise_rate = shaped("used", used, "(n, d)", 0, 1).astype(bool), reals("noise_rate", noise_rate)
+    used, noise_rate = truths("used", used, "(n, d)"), reals("noise_rate", noise_rate)
     if noise_rate.shape not in ((), (len(used),)):
         raise ParameterError(f"noise_rate of shape {noise_rate.shape} does not fit {len(used)} problems.")
     k = used.sum(axis=1)

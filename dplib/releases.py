@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import HUGE, ParameterError, bounded, generator, indices, integer, number, sets, shaped
+from dplib.checks import HUGE, ParameterError, bounded, generator, indices, integer, number, sets, shaped, truths
 
 KINDS = ("target", "likelihood")
 
@@ -210,9 +210,7 @@ def subset_likelihood(members: ArrayLike, epsilon: float) -> Evidence:
     Raises:
         ParameterError: for a value outside its range.
     """
-    members = shaped("members", members, "(n, K)", 0, 1)
-    if not ((members == 0) | (members == 1)).all():
-        raise ParameterError("members must be true or false.")
+    members = truths("members", members, "(n, K)")
     return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
 
 

@@ -160,7 +160,7 @@ def top(scores: np.ndarray, m: int) -> np.ndarray:
     """
     scores = shaped("scores", scores, "(p)", -np.inf, np.inf)
     integer(1, len(scores)).check("m", m)
-    return np.argsort(-np.asarray(scores), kind="stable")[:m]
+    return np.argsort(-scores, kind="stable")[:m]
 
 
 # --- Algorithm 1 -----------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def check(study: str | None, sample: int, seed: int | None, most_seconds: float)
 @click.option("--to", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where they go.")
 def export(study: str, plan: str, folder: Path) -> None:
     """Write the stored runs of a plan as CSV and Parquet, one row a run."""
-    from book.evidence import execution, plans, tables
+    from book.evidence import execution, plans, table_files
 
     lines = plans.load(study, plan).reached()
     if not lines:
@@ -139,7 +139,9 @@ def export(study: str, plan: str, folder: Path) -> None:
     execution.check_writable(Path(f"{stem}.csv"))
     folder.mkdir(parents=True, exist_ok=True)
     with files.writing(folder):
-        moved = tables.write(table, Path(f"{stem}.csv"), lambda table: table.to_csv(index=False, lineterminator="\n"))
+        moved = table_files.write(
+            table, Path(f"{stem}.csv"), lambda table: table.to_csv(index=False, lineterminator="\n")
+        )
     click.echo(f"{len(table)} runs, {len(table.columns)} columns: {stem}.csv, {stem}.parquet")
     if moved:
         click.echo(moved)

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from book.evidence import alone, places, sources, sweep_run, tables
+from book.evidence import alone, places, sources, sweep_run, table_files
 from book.evidence import grid as grids
 from book.evidence.execution import RunError
 from book.evidence.grid import Grid
@@ -71,7 +71,7 @@ def command(
     else:
         grid = grids.from_file(Path(chapter))
     folder = (out or default_folder(grid)).resolve()
-    if (files := [name for name in FILES if (folder / name).exists()]) and not _is_one(folder):
+    if (files := [name for name in FILES if (folder / name).exists()]) and not _is_sweep(folder):
         raise ParameterError(
             f"out = {folder} is not allowed: its {files[0]} is of no sweep, and would be written over."
         )
@@ -199,7 +199,7 @@ def write(results: pd.DataFrame, folder: Path, varied: Sequence[str]) -> str:
     """
     from book.evidence import sweep_figure  # it takes seconds to import, and no dry run draws
 
-    moved = tables.write(results, folder / "table.csv", _csv)
+    moved = table_files.write(results, folder / "table.csv", _csv)
     sweep_figure.draw(results, varied).savefig(folder / "summary.png", dpi=130)
     return moved
 
@@ -212,7 +212,7 @@ def _csv(results: pd.DataFrame) -> str:
     return lines.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
 
 
-def _is_one(folder: Path) -> bool:
+def _is_sweep(folder: Path) -> bool:
     """Whether a folder is a sweep's, by its grid."""
     try:
         return set(json.loads((folder / "grid.json").read_text(encoding="utf-8"))) == {"chapter", "digest", "runs"}

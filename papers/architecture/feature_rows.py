@@ -91,6 +91,19 @@ def ahead_of_others(curves: Curves, epsilon: float, size: int) -> Measured:
     return Measured(-lead.value, -lead.high, -lead.low, lead.n)
 
 
+def of_figure(curves: Curves, epsilon: float, size: int) -> dict[str, Measured]:
+    """What Figures 3 and 4 say: the printed best size at a budget, and all features without privacy."""
+    every = curves.sizes[-1]
+    return {
+        "best_size": best_size(curves, epsilon),
+        "best_size_without_privacy": best_size(curves, PLAIN),
+        "best_minus_printed_size": gain(curves, epsilon, size),
+        "best_minus_all_without_privacy": gain(curves, PLAIN, every),
+        "printed_size_less_best_other": ahead_of_others(curves, epsilon, size),
+        "all_less_best_other_without_privacy": ahead_of_others(curves, PLAIN, every),
+    }
+
+
 def slope(curves: Curves, epsilon: float) -> Measured:
     """Change of accuracy for each further feature: the least-squares line over all sizes, by split."""
     x, values = np.array(curves.sizes, dtype=float), curves.of(epsilon).T
@@ -122,14 +135,7 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
     moderate, small = {"adult": 1.0, "bc": 5.0}, {"adult": [0.1, 0.5], "bc": [0.5, 1.0]}
     rows: Values = {}
     for row, curves, size, epsilon in (("B.fig3", adult, 5, 0.1), ("B.fig4", recurrence, 11, 5.0)):
-        rows[row] = {
-            "best_size": best_size(curves, epsilon),
-            "best_size_without_privacy": best_size(curves, PLAIN),
-            "best_minus_printed_size": gain(curves, epsilon, size),
-            "best_minus_all_without_privacy": gain(curves, PLAIN, curves.sizes[-1]),
-            "printed_size_less_best_other": ahead_of_others(curves, epsilon, size),
-            "all_less_best_other_without_privacy": ahead_of_others(curves, PLAIN, curves.sizes[-1]),
-        }
+        rows[row] = of_figure(curves, epsilon, size)
     rows["B.features-no-privacy"] = {
         "points_per_feature_adult_without_privacy": slope(adult, PLAIN),
         "best_minus_all_adult_without_privacy": gain(adult, PLAIN, adult.sizes[-1]),
@@ -463,20 +469,12 @@ def single_feature(curves: Curves) -> Values:
 
 def adult_splits(curves: Curves) -> Values:
     """The rows on Figure 3 by splits of Adult that no earlier run has."""
-    small, every = 0.1, curves.sizes[-1]
-    others_less_all = gain(curves, PLAIN, every)
+    figure = of_figure(curves, 0.1, 5)
     return {
-        "B.fig3": {
-            "best_size": best_size(curves, small),
-            "best_size_without_privacy": best_size(curves, PLAIN),
-            "best_minus_printed_size": gain(curves, small, 5),
-            "best_minus_all_without_privacy": others_less_all,
-            "printed_size_less_best_other": ahead_of_others(curves, small, 5),
-            "all_less_best_other_without_privacy": ahead_of_others(curves, PLAIN, every),
-        },
+        "B.fig3": figure,
         "B.features-no-privacy": {
             "points_per_feature_adult_without_privacy": slope(curves, PLAIN),
-            "best_minus_all_adult_without_privacy": others_less_all,
+            "best_minus_all_adult_without_privacy": figure["best_minus_all_without_privacy"],
         },
     }
 
