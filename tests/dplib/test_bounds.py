@@ -531,6 +531,17 @@ def test_gradients_that_are_not_finite_are_refused(wrong):
         module("debiased").span_projector(gradients)
 
 
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("newton.minimise", "used"), ("objpert.draw_noise", "used"), ("releases.subset_likelihood", "members"),
+     ("randomised_response.log_table", "members")],
+)  # fmt: skip
+def test_a_half_is_no_truth(name, key):
+    shape = {"newton.minimise": (1, 4), "randomised_response.log_table": (3,)}.get(name, (1, 3))
+    with pytest.raises(ParameterError, match="it must be true or false"):
+        PUBLIC[name](**CALLS[name]() | {key: np.full(shape, 0.5)})
+
+
 def test_a_label_of_a_million_needs_no_table_of_a_million_squared():
     """Plain and Laplace answers took K^2 numbers for their one-hot rows: four terabytes."""
     releases = module("releases")
