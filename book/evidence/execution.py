@@ -113,6 +113,8 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, *, inputs: st
 
     sources.check_parameter_names(chapter, parameters)
     parameters = {name: files.plain(name, value) for name, value in parameters.items()}
+    if output.suffix != ".ipynb":
+        raise ParameterError(f"output = {output} is not allowed: it must be a file whose name ends in .ipynb.")
     check_writable(output)
     if output != EXECUTED / f"{chapter}.ipynb":  # which the build writes anew
         if sources.recorded_inputs(output) == "":

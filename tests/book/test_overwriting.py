@@ -25,14 +25,21 @@ def test_a_chapter_is_written_over_no_source_and_no_file_of_somebody(toy):
     root = toy("01_a", "pass")
     mine = root / "mine.ipynb"
     mine.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
-    for path in (root / "notebooks" / "01_a.md", mine):
+    for path, reason in ((root / "notebooks" / "01_a.md", "ends in .ipynb"), (mine, "no executed chapter")):
         before = path.read_bytes()
-        with pytest.raises(ParameterError, match="no executed chapter"):
+        with pytest.raises(ParameterError, match=reason):
             execution.run("01_a", {}, path)
         assert path.read_bytes() == before
     mine.write_text(json.dumps({"metadata": {"dplib": {"inputs": "of an earlier run"}}}))
     with pytest.raises(ParameterError, match="epsilonn"):  # it goes on, to the next reason
         execution.run("01_a", {"epsilonn": 1}, mine)
+
+
+@pytest.mark.parametrize("name", ["out", "out/", "out.html"])
+def test_an_executed_chapter_is_written_to_a_notebook_only(toy, name):
+    root = toy("01_a", "pass")
+    assert "must be a file whose name ends in .ipynb" in refused("run", "01_a", "-o", f"{root}/{name}")
+    assert not os.path.lexists(root / name.rstrip("/"))
 
 
 def test_an_executed_chapter_is_written_over_and_not_one_that_somebody_edited(toy):
