@@ -79,7 +79,7 @@ def master(assignment: Assignment) -> nbformat.NotebookNode:
     raw, code = new_raw_cell, new_code_cell
     cells = [
         raw(
-            f"# ASSIGNMENT CONFIG\nname: {assignment.name}\nrun_tests: false\ncheck_all_cell: true\n"
+            f"# ASSIGNMENT CONFIG\nname: {assignment.name} {assignment.version}\nrun_tests: false\ncheck_all_cell: true\n"
             "export_cell:\n  pdf: false\ngenerate: true\nrequirements: [numpy, scipy]"
         ),
         new_markdown_cell(f"{assignment.introduction}\n\n{INTRODUCTION}"),

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -323,15 +324,31 @@ def test_students_get_no_hidden_test_and_no_solution(made):
             assert max(test.splitlines(), key=len).strip() not in text
 
 
+def otter_run(made, notebook, folder):
+    """Mark a notebook of one assignment as a container does it."""
+    archive = made[0] / NAMES[7] / "grader" / "autograder.zip"
+    command = [sys.executable, "-m", "otter", "run", "-a", str(archive), "-o", str(folder), str(notebook)]
+    return subprocess.run(command, env=made[1], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@otter
+def test_otter_refuses_a_notebook_of_another_version(made, tmp_path):
+    """By the wrong hidden tests right answers would earn two points of ten."""
+    notebook = assignments.master(variants.variant(assignments.load(NAMES[7]), 5)).cells[0].source
+    name = re.search("name: (.+)", notebook)[1]
+    mine = nbformat.read(made[0] / NAMES[7] / "grader" / f"{NAMES[7]}.ipynb", as_version=4)
+    mine.metadata["otter"]["assignment_name"] = name
+    nbformat.write(mine, tmp_path / "mine.ipynb")
+    done = otter_run(made, tmp_path / "mine.ipynb", tmp_path)
+    assert done.returncode != 0
+    assert f"'{name}'" in done.stderr + done.stdout
+
+
 @otter
 @pytest.mark.parametrize(("version", "points"), [("grader", 10), pytest.param("student", 0, marks=pytest.mark.long)])
 def test_otter_run_agrees(made, tmp_path, version, points):
     """The real thing, with a kernel, on one assignment: what a container does for every submission."""
-    folder, environment = made
-    name = NAMES[7]
-    archive, notebook = folder / name / "grader" / "autograder.zip", folder / name / version / f"{name}.ipynb"
-    command = [sys.executable, "-m", "otter", "run", "-a", str(archive), "-o", str(tmp_path), str(notebook)]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = otter_run(made, made[0] / NAMES[7] / version / f"{NAMES[7]}.ipynb", tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert sum(test.get("score", 0) for test in results["tests"]) == pytest.approx(points)
