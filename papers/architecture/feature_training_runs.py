@@ -24,7 +24,7 @@ HELD_OUT = 0.2  # share of the training records on which settings are chosen
 PARTS = ("validation", "test")
 PIECE = 100  # subsets trained in one call
 RANDOM = 50  # random subsets over which "Random" is averaged
-CLIP = 1.0  # max_grad_norm; the paper gives none. Where noise rules, only its product with the learning rate matters
+CLIP = 1.0  # max_grad_norm, as in Section IV-B. Where noise rules, only its product with the learning rate matters
 RECURRENCE = "synthetic-recurrence"
 
 
