@@ -68,8 +68,10 @@ class Found:
 def genetic(fitness: Fitness, m: int, settings: Genetic, rng: np.random.Generator, draw=None) -> Found:
     """Algorithm 4: a genetic search over the subsets of m features; with the merit as fitness it is CFS-GA.
 
-    ``fitness`` is asked once for each distinct subset, for all new ones of a population together (memoisation).
-    ``draw`` gives a random subset of line 1; by default :func:`random_subset`.
+    Lines 5 and 11 print a set, to which the copies of line 10 add nothing; we read a list, the "collection" of line 1.
+    The "distinct" parents of line 7 are two members of it, which may be equal. ``fitness`` is asked once for each
+    distinct subset, for all new ones of a population together (memoisation). ``draw`` gives a random subset of line 1;
+    by default :func:`random_subset`.
     """
     known: dict[bytes, float] = {}
     moves = dict.fromkeys(("crossover", "mutation", "copy"), 0)
