@@ -68,7 +68,10 @@ CNN = Space({"blocks": (2, 3), "filters": (16, 32, 48), "units": (32, 64, 128, 5
 
 
 def with_freezing(space: Space) -> Space:
-    """The space with an entry for every hidden layer: whether it is trained (paper B, Section IX-A, for RS)."""
+    """The space with an entry for every hidden layer: whether it is trained (paper B, Section IX-A, for RS).
+
+    The paper says "every layer"; here the output layer is always trained.
+    """
     return Space({**space.entries, **{f"trained{i}": (True, False) for i in space.entries["layers"]}})
 
 
@@ -234,6 +237,8 @@ def paas(
     decode: Decoder = network_of,
 ) -> Found:
     """Algorithm 1, genetic architecture search; a network that was trained is not trained again.
+
+    The first members are drawn independently of each other: two may be equal.
 
     Args:
         space: H. generations: l. population: k. decode: a member of the space to its network.
