@@ -1,9 +1,9 @@
 """Priors from clusters (Ghazi and others 2021, Appendix B, Algorithm 4): noisy label counts of similar inputs.
 
 Inputs are public, so features and groups cost nothing; labels are private, and neighbours differ in the *label of one
-record*. The steps: group the records by k-means on features that saw no label; count each group's labels; add discrete
-Laplace noise of parameter epsilon_p / 2; cut what is negative to zero and normalise; ask each label once by RRWithPrior
-with epsilon - epsilon_p.
+record*. The steps, with the paper's numbers: group the records by k-means on features that saw no label (3); count each
+group's labels (4a); add discrete Laplace noise of parameter epsilon_p / 2 (4b); cut what is negative to zero and
+normalise (4c). Then ask each label once by RRWithPrior with epsilon - epsilon_p.
 
 **Privacy.** One changed label moves one group's histogram by -1 in one class and +1 in another. With P(z) proportional
 to a^|z|, a = e^(-epsilon_p / 2), each of the two counts changes in probability by a factor of at most 1 / a, and both
@@ -41,7 +41,7 @@ _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
 
 @bounded(seed=integer(0, 2**32 - 1))
 def groups(features: ArrayLike, count: int, seed: int) -> np.ndarray:
-    """Step 1: the group of each record, shape (n,), whole numbers from 0; by k-means in mini-batches.
+    """Step 3: the group of each record, shape (n,), whole numbers from 0; by k-means in mini-batches.
 
     Args:
         features: of inputs alone, shape (n, d); the rows of a test part may be among them.
@@ -64,7 +64,7 @@ def groups(features: ArrayLike, count: int, seed: int) -> np.ndarray:
 
 @bounded(count=integer(1, 10**7), classes=integer(1, 10**6))
 def histograms(labels: ArrayLike, group: ArrayLike, count: int, classes: int) -> np.ndarray:
-    """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
+    """Step 4a: how many records of each group have each label, shape (count, classes), int64. Not private.
 
     Args:
         labels: shape (n,), whole numbers from 0 to K - 1.
@@ -83,7 +83,7 @@ def histograms(labels: ArrayLike, group: ArrayLike, count: int, classes: int) ->
 
 @bounded(epsilon=single(numbers(2 * _LEAST, 160, infinite=True)))
 def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
-    """Step 3: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
+    """Step 4b: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
 
     Args:
         counts: shape (groups, K), whole numbers.
@@ -105,7 +105,7 @@ def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator
 
 
 def normalised(noisy: ArrayLike, smoothing: float = 0.0) -> np.ndarray:
-    """Step 4: negative counts to zero, then each group's shares; uniform where nothing is left.
+    """Step 4c: negative counts to zero, then each group's shares; uniform where nothing is left.
 
     Args:
         noisy: counts with noise, shape (groups, K).
@@ -137,7 +137,7 @@ def respond(
     rng: np.random.Generator | None,
     smoothing: float = 0.0,
 ) -> tuple[randomised_response.Response, np.ndarray]:
-    """Steps 2 to 5: answers of RRWithPrior, and each record's prior (n, K).
+    """Step 4, then RRWithPrior: the answers, and each record's prior (n, K).
 
     Together epsilon-DP. At epsilon_p = 0 the labels are not looked at, and every prior is uniform.
 
