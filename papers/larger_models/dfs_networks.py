@@ -74,7 +74,8 @@ def noisy_accuracy(
     """One run of one row of Table 1, from features on: "accuracy" of the perceptron on the test set, and "signal".
 
     The signal, the largest distance between two class means over the noise's standard deviation, a mean over the
-    features kept, is to explain the accuracy; no learner sees it.
+    features kept, is to explain the accuracy; no learner sees it. Test features carry no noise: Section 4.3 does not
+    say whether they do.
 
     Args:
         criterion: "t-statistic" or "distance" to select ``keep`` features, "all" for all of them.
