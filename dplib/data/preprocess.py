@@ -103,7 +103,7 @@ def hold_out(dataset: Dataset, n_valid: int, rng: np.random.Generator | int) -> 
 
 
 def subsample(dataset: Dataset, n_train: int, rng: np.random.Generator | int) -> Dataset:
-    """Keep random training records (for smaller runs, and for paper B's Fig. 6).
+    """Keep random training records (for smaller runs).
 
     Args:
         dataset: the data set; it stays as it is.
