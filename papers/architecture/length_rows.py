@@ -49,6 +49,7 @@ CNNS = {  # differences to parts, and their first seeds
     "fcn_less_lenet_60": ("lenet_60", 100),
 }
 FIRST = 100  # seed of the small network
+SMALLER = ("32", "64", "256")  # units of other networks than Table I's, smaller than its large one of 512
 MISSING = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
 Lengths = dict[int, dict[str, Sequence[Result]]]  # epochs to network to results by seed
 
@@ -125,13 +126,13 @@ def rows(study: Plan) -> dict[str, dict[str, object]]:
 
     all_lengths = [str(epochs) for epochs in EPOCHS] + ["own"]
     return {
-        "B.pitfall": named("lead", dp, all_lengths),
+        "B.pitfall": {**named("lead", dp, all_lengths), **(smaller := _smaller_leads(study, private))},
         "B.paw-wins-everywhere": {
             **named("lead", dp, ["200"]),
             **_more_leads(study),
             **named("sgd_lead", sgd, ["200"]),
         },
-        "B.takeaway-v": {**named("lead", dp, both), "largest_parameter_ratio": largest_ratio()},
+        "B.takeaway-v": {**named("lead", dp, both), **smaller, "largest_parameter_ratio": largest_ratio()},
         "B.takeaway-vi": named("cost", cost, both),
         **_cells(study, private, plain),
         "B.intro-mnist-tiny": _against_cnns(study, private["fcn-mnist"]),
@@ -219,6 +220,21 @@ def _more_leads(study: Plan) -> dict[str, Measured]:
         both = (None, None) if runs is None else [accuracies(runs[name], "test") for name in (SIMPLE, COMPLEX)]
         leads_[f"lead_{SHORT[pair]}_{PRINTED_EPOCHS}_more"] = mean(*both)
     return leads_
+
+
+def _smaller_leads(study: Plan, private: Mapping[str, Lengths]) -> dict[str, Measured]:
+    """Networks of :data:`SMALLER` less the complex one, in points, on Fashion-MNIST after the printed length, by seed."""
+    large = private["fcn-fashion-mnist"].get(PRINTED_EPOCHS)
+    there = large is not None and "fashion_smaller" in study.parts
+    smaller = _only_budget(study.read("fashion_smaller")) if there else {}
+    return {
+        f"lead_fashion_{PRINTED_EPOCHS}_of_{units}": mean(
+            *(accuracies(runs, "test") for runs in (smaller[units], large[COMPLEX]))
+        )
+        if smaller
+        else MISSING
+        for units in SMALLER
+    }
 
 
 def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:
