@@ -35,8 +35,9 @@ NOT_RUN = "not run yet"
 VERDICTS = (
     "holds", "holds with change", "fails", "not reproducible as stated", "undecided", rules.NOT_TESTED, NOT_RUN
 )  # fmt: skip
-# What a row is, so that counts mean something: a claim; printed numbers; a setting; somebody else's result.
-SORTS = ("claim", "number", "setting", "cited")
+# What a row is, so that counts mean something: a claim; a question of ours, of which no paper claims anything; printed
+# numbers; a setting; somebody else's result.
+SORTS = ("claim", "question", "number", "setting", "cited")
 PUBLISHED = "published"  # the plan whose runs decide
 _OF_RULES = (
     "sort", "rule", "corrected", "correction", "unstated", "stand_in", "absent", "points", "because", "expects"

@@ -79,8 +79,9 @@ def master(assignment: Assignment) -> nbformat.NotebookNode:
     raw, code = new_raw_cell, new_code_cell
     cells = [
         raw(
-            f"# ASSIGNMENT CONFIG\nname: {assignment.name} {assignment.version}\nrun_tests: false\ncheck_all_cell: true\n"
-            "export_cell:\n  pdf: false\ngenerate: true\nrequirements: [numpy, scipy]"
+            f"# ASSIGNMENT CONFIG\nname: {assignment.name} {assignment.version}\n"
+            "run_tests: false\ncheck_all_cell: true\nexport_cell:\n  pdf: false\n"
+            "generate: true\nrequirements: [numpy, scipy]"
         ),
         new_markdown_cell(f"{assignment.introduction}\n\n{INTRODUCTION}"),
         *map(code, assignment.setup),

@@ -223,7 +223,7 @@ def _more_leads(study: Plan) -> dict[str, Measured]:
 
 
 def _smaller_leads(study: Plan, private: Mapping[str, Lengths]) -> dict[str, Measured]:
-    """Networks of :data:`SMALLER` less the complex one, in points, on Fashion-MNIST after the printed length, by seed."""
+    """Networks of :data:`SMALLER` less the complex one in points, on Fashion-MNIST after the printed length."""
     large = private["fcn-fashion-mnist"].get(PRINTED_EPOCHS)
     there = large is not None and "fashion_smaller" in study.parts
     smaller = _only_budget(study.read("fashion_smaller")) if there else {}

@@ -139,12 +139,12 @@ def farther_by_queries(arms: Arms) -> Measured:
     return mean(abs(gain(arms, "lemma2", "all", "tanh")) - abs(gain(arms, "kept", "all", "tanh")))
 
 
-def late(plain: Sequence[Result], column: str) -> Measured:
-    """How much a column of plain runs rises over the last third of the steps that ε = 3 by Lemma 2 pays for."""
+def late(plain: Sequence[Result], column: str, begins: float) -> Measured:
+    """How much a column of plain runs rises from this share on of the steps that ε = 3 by Lemma 2 pays for."""
     rises = []
     for run in plain:
         steps = steps_at(run["noise_multiplier"], run["sample_rate"], "lemma2")
-        rises.append(read(run, "queries", steps, column) - read(run, "queries", 2 * steps / 3, column))
+        rises.append(read(run, "queries", steps, column) - read(run, "queries", begins * steps, column))
     return mean(rises)
 
 
@@ -192,11 +192,14 @@ def rows(study: Plan) -> dict[str, dict[str, Any]]:
     def below(arms: Arms, *keys: str) -> Measured:
         return share_ahead(np.array([loss_lead(arms, *keys, epsilon=budget) for budget in GRID]))
 
-    def late_rise(arms: Arms, scheme: str) -> Measured:
-        return MISSING if scheme not in arms else _scaled(late(arms[scheme], "accuracy"), 100)
+    def late_over(kind: str, begins: float) -> dict[str, Measured]:
+        def risen(arms: Arms, scheme: str) -> Measured:
+            return MISSING if scheme not in arms else _scaled(late(arms[scheme], "accuracy", begins), 100)
 
-    def late_fall(arms: Arms, scheme: str) -> Measured:
-        return MISSING if scheme not in arms else _scaled(late(arms[scheme], "loss"), -1)
+        def fallen(arms: Arms, scheme: str) -> Measured:
+            return MISSING if scheme not in arms else _scaled(late(arms[scheme], "loss", begins), -1)
+
+        return over(f"{kind}_rise", risen, plain) | over(f"{kind}_fall_of_loss", fallen, plain)
 
     gains = over("gain", lambda arms, *keys: mean(gain(arms, *keys)), ACCOUNTS, RECORDS, SCHEMES)
     plain = ("dpsgd", *SCHEMES.values())
@@ -217,7 +220,7 @@ def rows(study: Plan) -> dict[str, dict[str, Any]]:
             for account, scheme, name in product(("lemma2", "pld"), SCHEMES, SETS)
         },
         "D.s-count-of-accepted": over("farther_by_queries_than_by_kept", farther_by_queries),
-        "D.s-late-iterations": over("late_rise", late_rise, plain) | over("late_fall_of_loss", late_fall, plain),
+        "D.s-late-iterations": late_over("late", 2 / 3) | late_over("latest", 9 / 10),
         **{f"D.table1.{name.replace('_', '-')}": _cells(study, arms.get(name), name) for name in SETS},
     }
 
