@@ -119,10 +119,15 @@ def dots(
 def mark_yours(axes: plt.Axes, value: float, name: str = "your ε", *, height: float = 0.03, left: bool = False) -> None:
     """The reader's own value on the x axis: a dashed line, as no line of the grid is, with its name beside it.
 
+    Where nothing is drawn at the value there is no line: it would make the axis longer, or its name stand alone outside.
+
     Args:
         height: of the name, as a share of the axes.
         left: the name stands left of the line.
     """
+    first, last = axes.dataLim.intervalx
+    if not 0.99 * first <= value <= 1.01 * last:  # a training that spends 3 ends at 2.9998
+        return
     axes.axvline(value, color="0.2", lw=1.4, ls=(0, (4, 2)), zorder=1.5, label="_")
     place = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "va": "bottom"}
     shift, side = ((-4, 0), "right") if left else ((4, 0), "left")

@@ -44,8 +44,7 @@ def right_and_constant(table: pd.DataFrame, your: float) -> None:
         (below, "percent", ((2.1, 62), (1.7, 18), (0.9, -10))),
     ):
         sns.lineplot(table, y=y, ax=axes, **style)
-        if your <= table["epsilon"].max():
-            plotting.mark_yours(axes, your, "your ε" if axes is above else "")
+        plotting.mark_yours(axes, your, "your ε" if axes is above else "")
         for (kind, colour), place in zip(colours.items(), places, strict=True):
             axes.text(*place, kind, color=colour, fontsize=12)
     best = table.groupby(["prior", "epsilon"])["best"].mean().reset_index()

@@ -31,8 +31,7 @@ def releases(released: Results, epsilon: float) -> None:
     best = rows.error(released, "no privacy", 5.0).value
     axes.axhline(best, color="grey", ls="--")
     axes.text(1, best - 0.015, "no privacy", color="0.35", fontsize=12, va="top")
-    if min(study.BUDGETS) <= epsilon <= max(study.BUDGETS):
-        plotting.mark_yours(axes, epsilon, height=0.9)
+    plotting.mark_yours(axes, epsilon, height=0.9)
     axes.set(xscale="log", xlabel="privacy budget ε", ylabel="test error", ylim=(0, 0.56))
     axes.set_xticks(study.BUDGETS, [f"{budget:g}" for budget in study.BUDGETS])
     axes.minorticks_off()

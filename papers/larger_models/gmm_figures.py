@@ -30,7 +30,7 @@ def features(curves: Curves, p: int) -> None:
     _, axes = plt.subplots(figsize=SMALL)
     shown = {name: tables.errors(curves[case]) for name, case in cases.items() if case in curves}
     plotting.curves(axes, shown, "p")
-    plotting.mark_yours(axes, p, "your p", height=0.75, left=True)
+    plotting.mark_yours(axes, p, "your p", height=0.75, left=p > 60)  # there is room
     axes.text(22, 0.515, "coin toss", fontsize=11, style="italic", va="bottom")
     axes.axhline(0.5, color="black", lw=1, ls=":")
     axes.set(xscale="log", xlabel="number of features", ylabel="error of the classifier", ylim=(-0.02, 0.56))

@@ -65,6 +65,18 @@ def test_the_readers_value_is_named_and_no_line_of_the_grid():
     plt.close(figure)
 
 
+@pytest.mark.parametrize(("value", "lines"), [(0.05, 0), (0.1, 1), (2.0, 1), (2.0002, 1), (30.0, 0)])
+def test_a_value_at_which_nothing_is_drawn_moves_neither_axis_nor_names(value, lines):
+    figure, axes = plt.subplots()
+    axes.plot([0.1, 2.0], [0, 1])
+    axes.set_xscale("log")
+    before = axes.get_xlim()
+    plotting.mark_yours(axes, value)
+    assert (len(axes.get_lines()) - 1, len(axes.texts)) == (lines, lines)
+    assert axes.get_xlim() == pytest.approx(before, rel=1e-3)
+    plt.close(figure)
+
+
 def test_labels_do_not_leave_the_axes_below_and_stand_outside_of_the_frame():
     figure, axes = plt.subplots()
     for height in (0.0, 0.001, 0.002):
