@@ -68,3 +68,15 @@ def test_a_flat_prior_switches_at_zero_and_not_below():
     text = sources.source(sources.resolve("08")).read_text(encoding="utf-8")
     assert 'pd.DataFrame(grows, index=labels).style.format("{:z.3f}")' in text
     assert f"{np.float64(-1e-17):z.3f}" == "0.000"
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 10.0])
+def test_the_last_game_against_a_network_is_the_one_at_the_readers_budget(epsilon):
+    tree = ast.parse(sources.code_of(sources.source(sources.resolve("00a"))))
+    nodes = [node for node in tree.body if ast.unparse(node).startswith(("games = ", "for budget in")) and "games" in ast.unparse(node)]
+    names = {"accounting": accounting, "epsilon": epsilon, "delta": 1e-5, "sample_rate": 0.1, "steps": 250}
+    names["worlds"] = lambda rate, **privacy: privacy.get("noise_multiplier")
+    exec(compile(ast.Module(nodes, []), "00a", "exec"), names)
+    name, noise = list(names["games"].items())[-1]
+    assert name == f"ε = {epsilon:g}", "the answer takes the last one"
+    assert noise == pytest.approx(accounting.noise_multiplier(epsilon, 0.1, 250, 1e-5, "rdp"))
