@@ -61,12 +61,15 @@ def named(cell: Compared) -> str:
     return "\n".join(lines)
 
 
-def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | None], your: tuple[int, float]) -> None:
+def draw(
+    cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | None], width: int, your: tuple[int, float]
+) -> None:
     """The map: for each cell its best width by colour, the widths that are not worse in words, and the best's accuracy.
 
     Args:
         crossovers: for each n the budget from which a network is ahead of the linear model; drawn as a line.
-        your: n and epsilon of the reader, marks on the axes.
+        width: of that network.
+        your: n and epsilon of the reader, marks on the axes; an n outside of the map has none.
     """
     rows = sorted({n for n, _ in cells})
     budgets = sorted({e for _, e in cells if e is not None})
@@ -89,7 +92,8 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
         axes.hlines(y, low, high, color=BORDER, lw=5, alpha=0.45, zorder=2)
     mine = {"color": "black", "ms": 10, "marker": "^", "clip_on": False, "zorder": 5, "ls": "none"}
     axes.plot(place(your[1], budgets), -0.5, **mine)
-    axes.plot(-0.5, np.interp(np.log(your[0]), np.log(rows), range(len(rows))), **(mine | {"marker": ">"}))
+    if rows[0] <= your[0] <= rows[-1]:
+        axes.plot(-0.5, np.interp(np.log(your[0]), np.log(rows), range(len(rows))), **(mine | {"marker": ">"}))
     axes.set(
         xticks=range(len(columns)),
         xticklabels=["none" if e is None else f"{e:g}" for e in columns],
@@ -105,7 +109,7 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
     names = [f"{size(w)} units best" if w else "linear model best" for w in best]
     handles.append(plt.Line2D([], [], color=BORDER, lw=2, marker="o", ms=6))
     handles.append(plt.Line2D([], [], **mine))
-    names += ["right of it a network wins", "your n, your ε"]
+    names += [f"right of it {size(width)} units win", "your n, your ε"]
     axes.legend(handles, names, ncols=2, loc="lower center", bbox_to_anchor=(0.45, 1.0), frameon=False, columnspacing=1)
 
 

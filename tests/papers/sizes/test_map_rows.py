@@ -119,7 +119,7 @@ def test_a_size_that_was_not_run_is_no_number():
 
 
 def test_the_map_says_the_best_and_marks_the_crossover():
-    map_figures.draw(CELLS, {500: Measured(0.1, 0.1, 0.1), 5000: None}, your=(500, 0.1))
+    map_figures.draw(CELLS, {500: Measured(0.1, 0.1, 0.1), 5000: None}, 1024, your=(500, 0.1))
     axes = plt.gca()
     assert [text.get_text() for text in axes.texts] == [
         "linear\n70.0%", "1,024\n88.0%", "1,024\n84.0%", "1,024\n95.0%",
@@ -130,6 +130,16 @@ def test_the_map_says_the_best_and_marks_the_crossover():
     assert your_epsilon.get_ydata()[0] == your_n.get_xdata()[0] == -0.5, "on the axes, where no words stand"
     assert -0.5 < crossing.get_ydata()[0] < -0.25, "below the words of its row"
     plt.close()
+
+
+def test_the_map_names_the_network_of_its_line_and_marks_no_n_that_it_does_not_have():
+    """With width 16 the line was that of 16 units, and with n = 777 the mark stood at the row of 5,000 records."""
+    for n, marked in ((499, False), (500, True), (5000, True), (5001, False)):
+        map_figures.draw(CELLS, {500: Measured(0.1, 0.1, 0.1), 5000: None}, 16, your=(n, 0.1))
+        axes = plt.gca()
+        assert [line.get_marker() for line in axes.lines] == ["o", "^", *[">"] * marked]
+        assert "right of it 16 units win" in [text.get_text() for text in axes.get_legend().get_texts()]
+        plt.close()
 
 
 @pytest.mark.filterwarnings("error")
