@@ -119,7 +119,7 @@ def dots(
 def mark_yours(axes: plt.Axes, value: float, name: str = "your ε", *, height: float = 0.03, left: bool = False) -> None:
     """The reader's own value on the x axis: a dashed line, as no line of the grid is, with its name beside it.
 
-    Where nothing is drawn at the value there is no line: it would make the axis longer, or its name stand alone outside.
+    Where nothing is drawn at the value there is no line: it would make the axis longer, or leave its name outside.
 
     Args:
         height: of the name, as a share of the axes.
