@@ -307,18 +307,18 @@ def _display_basis(basis: dict[str, Any]) -> None:
     display({"text/html": f'<dl class="basis">{items}</dl>', "text/plain": text}, metadata={BASIS: basis}, raw=True)
 
 
-def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting: str) -> None:
-    """:func:`rests_on` for a page drawn from the kept runs of a plan: what these took, where and when they
-    were made. ``seeds`` are those of the published plan; of another one the page says so.
+def rests_on_runs(plan: Any, *, seeds: str, accounting: str, others: Sequence[str] = ()) -> None:
+    """:func:`rests_on` for a page drawn from the kept runs of a plan: their data, what they took, where and when they
+    were made. ``seeds`` are those of the published plan; of another one the page says so. ``others``: data that no
+    run names.
     """
     from book.evidence import runs
     from dplib.data import registry
 
     lines = plan.reached()
     made = [line["made"] for line in lines]
-    stand_ins = {
-        name: "" if name.endswith("(synthetic)") else registry.entry(name).stand_in_for or "" for name in datasets
-    }
+    datasets = [*sorted({line["job"]["dataset"] for line in lines if "dataset" in line["job"]} - {*others}), *others]
+    stand_ins = {name: "" if "synthetic" in name else registry.entry(name).stand_in_for or "" for name in datasets}
     commits = sorted({line["commit"] for line in made})
     where = sorted({runs.place(line) for line in lines})
     gpu_hours = sum(line["made"]["seconds"] for line in lines if line["device"] == "cuda") / 3600

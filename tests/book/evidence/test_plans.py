@@ -102,7 +102,7 @@ def test_the_published_plan_shows_what_a_gpu_made_and_names_it(folder, capsys):
     plan = plans.load("toy")
     assert [result["device"] for result in plan.read("grid")[1]] == ["cuda", "cuda"]
     assert plan.missing() == []
-    claims.rests_on_runs(plan, seeds="2", datasets=[], accounting="")
+    claims.rests_on_runs(plan, seeds="2", accounting="")
     shown = capsys.readouterr().out
     assert "In the published one" not in shown
     assert "H100, 20 side by side" in shown
@@ -112,8 +112,27 @@ def test_the_published_plan_shows_what_a_gpu_made_and_names_it(folder, capsys):
 def test_a_page_of_another_plan_does_not_count_the_seeds_of_the_published_one_as_its_own(capsys):
     plan = plans.load("toy", "quick")
     runs.make(train, [run.job for run in plan.missing()])
-    claims.rests_on_runs(plan, seeds="20 a cell", datasets=[], accounting="")
+    claims.rests_on_runs(plan, seeds="20 a cell", accounting="")
     assert "as plan quick asks for. In the published one: 20 a cell" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("named", "others", "shown"),
+    [
+        ("digits", [], "digits"),
+        ("cifar10-jpeg", ["digits"], "cifar10-jpeg (stand-in for CIFAR-10), digits"),
+        ("digits", ["digits", "sums (synthetic)"], "digits, sums (synthetic)"),
+        ("synthetic-census", [], "synthetic-census"),
+    ],
+)
+def test_a_page_names_the_data_of_its_runs(monkeypatch, capsys, named, others, shown):
+    """Typed lists named what the published plan had once: not the Fashion-MNIST of chapters 7 and 10."""
+    plan = plans.load("toy", "quick")
+    runs.make(train, [run.job for run in plan.missing()])
+    lines = [line | {"job": line["job"] | {"dataset": named}} for line in plan.reached()]
+    monkeypatch.setattr(plans.Plan, "reached", lambda self: lines)
+    claims.rests_on_runs(plan, seeds="1", accounting="", others=others)
+    assert f"Data: {shown}; Accounting" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["own.yml", "own.yaml"])
