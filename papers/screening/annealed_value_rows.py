@@ -140,7 +140,8 @@ def by_steps(results: Sequence[Result], count: str) -> pd.DataFrame:
     start = max(r["curve"][count][0] for r in results)
     end = min(r["curve"][count][-1] for r in results)
     steps = np.unique(np.geomspace(start, max(end, start), 30).round().astype(int))
-    return plotting.bands("steps", steps, [mean(100 * read(r, count, n) for r in results) for n in steps])
+    shares = [mean(100 * read(r, count, n) for r in results) for n in steps]
+    return plotting.bands("steps", steps, [share.within(0, 100) for share in shares])
 
 
 def bands(values: np.ndarray) -> pd.DataFrame:

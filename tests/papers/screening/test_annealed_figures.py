@@ -46,6 +46,15 @@ def test_lines_of_the_lead_carry_their_names(trained):
     plt.close("all")
 
 
+def test_the_bands_of_two_seeds_end_where_an_accuracy_does():
+    """At epsilon 0.37 with two seeds they made an axis from -100% to 250%."""
+    figures.yours({"ours": [run(1e-6), run(8e-5)], "dpsgd_tanh": [run(1e-6), run(8e-5)]}, "digits", 0.37)
+    (axes,) = plt.gcf().axes
+    ends = [patch.get_datalim(axes.transData).intervaly for patch in axes.collections]
+    assert [tuple(end) for end in ends] == [(0, 100), (0, 100)]
+    plt.close("all")
+
+
 def test_a_warm_walk_leaves_the_poor_minimum_and_a_cold_one_stays():
     assert annealed_rows.leaves_a_valley(1e-6, seeds=1).tolist() == [False]
     assert annealed_rows.leaves_a_valley(2.0, seeds=1).tolist() == [True]
