@@ -78,7 +78,7 @@ def spent(faults: Mapping[str, float], claimed: float) -> None:
     finite = {name: value for name, value in faults.items() if np.isfinite(value)}
     most = 2 * max(finite.values())
     # Each bar begins in the axes, and so does its number: there are claims of 20 and bars of 0.4.
-    left = min([0.3 * claimed, *(0.8 * value for value in finite.values() if value > 0)])
+    left = min([0.3 * claimed, *(0.85 * value for value in finite.values() if value > 0)])
     _, axes = plt.subplots(figsize=(3.6, 0.5 * len(faults) + 1))
     for height, value in enumerate(faults.values()):
         axes.barh(height, min(value, most), left=0, color="C3" if value == np.inf else "C1", height=0.62)
