@@ -18,6 +18,7 @@ from papers.architecture import crossover, feature_scores, feature_search
 from papers.architecture.crossover import Crossover
 from papers.architecture.feature_runs import Curves, Trained
 from papers.architecture.feature_training_runs import PLAIN
+from papers.architecture.length_rows import MISSING
 
 Values = dict[str, dict[str, Any]]
 Pairs = Mapping[str, tuple[Curves, Curves]]  # by how the few features were chosen: curves of few, and of all
@@ -433,6 +434,19 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
             "methods": len(COLUMNS), "splits": len(mean["All"]),
         },
     }  # fmt: skip
+
+
+def beside_relevant(splits: Sequence[runs.Result]) -> dict[str, Measured]:
+    """Redundancy of CFS's subsets less that of as many features, the most relevant each by itself, paired by split;
+    :data:`MISSING` without splits.
+    """
+    by_split = [split["redundancy"] for split in splits]
+    return {
+        f"redundancy_{name}_minus_relevant": gap(*([split[n] for split in by_split] for n in (name, "relevant")))
+        if by_split
+        else MISSING
+        for name in RIVALS[1:3]
+    }
 
 
 def pafs_best(

@@ -14,7 +14,7 @@ import numpy as np
 
 from book.evidence.plans import FIRST, Get, by_seed
 from papers.architecture.feature_budget_runs import released
-from papers.architecture.feature_search_runs import agreement  # noqa: F401 it is a part
+from papers.architecture.feature_search_runs import agreement, redundancy  # noqa: F401 they are parts
 from papers.architecture.feature_training_runs import check, compare, curves, heuristics, pafs, sgd  # noqa: F401 some are parts
 
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}

@@ -126,3 +126,16 @@ def test_another_subset_of_the_same_size_that_leads_is_seen():
     assert found["largest_lead_of_one_feature_bc"].low > 2.5
     assert found["largest_lead_of_six_features_adult"].value == 0
     assert found["largest_lead_of_cfs_ga_or_random_bc"].high < 0
+
+
+def test_what_cfs_chooses_is_held_against_the_most_relevant_split_by_split():
+    """One of the two searches is less redundant on every split, the other on one and more so on another."""
+    triples = ((0.1, 0.3, 0.2), (0.3, 0.4, 0.5), (0.6, 0.9, 0.9))
+    found = rows.beside_relevant(
+        [{"redundancy": dict(zip(("CFS-Greedy", "CFS-GA", "relevant"), values, strict=True))} for values in triples]
+    )
+    assert set(found) < set(judged.names(claims.get("B.cfs-implicit").rule))
+    greedy, ga = (found[f"redundancy_{name}_minus_relevant"] for name in ("CFS-Greedy", "CFS-GA"))
+    assert (greedy.value, greedy.n) == (pytest.approx(-0.2), 3)
+    assert ga.low < 0 < ga.high
+    assert all(np.isnan(value.value) for value in rows.beside_relevant([]).values())

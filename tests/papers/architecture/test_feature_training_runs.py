@@ -1,5 +1,7 @@
 """Tables and runs of feature selection: against scikit-learn, planted features, known budgets and known limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -161,3 +163,19 @@ def test_private_choice_with_no_noise_is_cfs_greedy():
     job = {"dataset": NAME, "seed": 0, "unit": "columns", "how": "entropies"}
     alike = feature_search_runs.agreement(**job, epsilon=np.inf, repeats=2)
     assert (alike["first"], alike["jaccard"], alike["merit"], alike["error"]) == (1.0, 1.0, pytest.approx(1.0), 0.0)
+
+
+def test_the_most_relevant_features_are_redundant_and_what_cfs_chooses_is_not(monkeypatch):
+    """A column, its copy and a third that is independent of both and nearly as relevant: the answer is known."""
+    a, b = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], 32, axis=0).T
+    y = np.concatenate([np.arange(32) < ones for ones in (0, 15, 17, 32)])
+    table = feature_data.load(NAME, 0)
+    x = np.column_stack([a, a, b]).astype(float)
+    parts = {"x_train": x, "y_train": y.astype(float), "feature_names": ("a", "a again", "b")}
+    made = replace(table, **parts, attributes=("a", "a again", "b"), attribute_of=np.arange(3))
+    monkeypatch.setattr(feature_data, "load", lambda dataset, seed: made)
+    job = {"dataset": NAME, "seed": 0, "population": 50, "generations": 3}
+    found = feature_search_runs.redundancy(**job)
+    assert found["size"] == 2
+    assert found["redundancy"] == {"CFS-Greedy": 0.0, "CFS-GA": 0.0, "relevant": pytest.approx(1.0)}
+    assert feature_search_runs.redundancy(**job) == found
