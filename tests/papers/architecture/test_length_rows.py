@@ -63,8 +63,8 @@ def verdicts(*parts):
 def test_rows_wait_for_runs_that_are_missing():
     assert set(verdicts().values()) == {"undecided"}
     some = verdicts("mnist_200", "mnist_1")
-    # "all" does not come out by one pair that is the other way round, nor two accuracies by the one with privacy, as far
-    # from print as these.
+    # "all" does not come out by one pair that is the other way round, nor two accuracies by the one with privacy, as
+    # far from print as these.
     assert some.pop("B.paw-wins-everywhere") == "not reproducible as stated"
     for kind in ("paw", "stw"):
         assert some.pop(f"B.table1.fcn-mnist-{kind}") == "not reproducible as stated"
