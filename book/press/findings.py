@@ -30,7 +30,7 @@ def markdown(rows: list[Row]) -> str:
     return (
         f"Of {len(known)} claims {len(tested)} were tested: {', '.join(parts)}. {' and '.join(left).capitalize()}. The "
         f"ledger's other {len(rows) - len(known)} rows are not counted here: printed numbers, settings, results of "
-        "other people, questions of our own.\n\n"
+        "other people and questions of our own.\n\n"
         f"How far to trust these words? {orders[history.FIRST]} of the {len(tested)} claims are decided by a rule "
         f"that was committed before every run that it reads, {orders[history.KNOWN]} by one that was set or changed "
         "with all its runs known; the others lie between, cannot be told from the log, or rest on proofs. By their "
