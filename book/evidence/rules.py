@@ -55,7 +55,7 @@ HOLDS, CORRECTED, FAILS, UNDECIDED = "holds", "holds with change", "fails", "und
 UNSTATED, NOT_TESTED = "not reproducible as stated", "not tested"
 FOR, AGAINST, NEITHER = POINTS = ("points for", "points against", "points neither way")
 LEANS = 0.32  # the level of points: the interval is about a standard error to either side
-UNMEASURED = Measured(math.nan, n=1)
+UNMEASURED = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
 
 
 def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:

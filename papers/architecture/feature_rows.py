@@ -12,13 +12,13 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from book.evidence import claims, runs
+from book.evidence.rules import UNMEASURED as MISSING
 from dplib import stats
 from dplib.stats import Measured, mean_interval
 from papers.architecture import crossover, feature_scores, feature_search
 from papers.architecture.crossover import Crossover
 from papers.architecture.feature_runs import Curves, Trained
 from papers.architecture.feature_training_runs import PLAIN
-from papers.architecture.length_rows import MISSING
 
 Values = dict[str, dict[str, Any]]
 Pairs = Mapping[str, tuple[Curves, Curves]]  # by how the few features were chosen: curves of few, and of all

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from book.evidence.plans import Plan
+from book.evidence.rules import UNMEASURED as MISSING
 from book.evidence.runs import Result
 from dplib import models, stats
 from dplib.stats import Measured
@@ -50,7 +51,6 @@ CNNS = {  # differences to parts, and their first seeds
 }
 FIRST = 100  # seed of the small network
 SMALLER = ("32", "64", "256")  # units of other networks than Table I's, smaller than its large one of 512
-MISSING = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
 Lengths = dict[int, dict[str, Sequence[Result]]]  # epochs to network to results by seed
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from book.evidence.plans import Plan
+from book.evidence.rules import UNMEASURED as MISSING
 from book.evidence.runs import Result
 from dplib.stats import Measured
 from papers.screening import accounts
@@ -30,7 +31,6 @@ TARGETS = {"mnist": (94, 96, 98), "fashion_mnist": (82, 84, 86)}  # of Table 3, 
 EPSILON = 3.0
 GRID = tuple(EPSILON * np.arange(1, 11) / 10)  # budgets of Figure 3
 RESAMPLES = 2000
-MISSING = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
 Arms = Mapping[str, Sequence[Result]]
 
 
