@@ -21,6 +21,8 @@ CHARGED = {
     "lemma2": "every gradient",
     "pld": "every gradient, by PLD",
 }
+HOW = {"momentum": "momentum 0.9", "still": "no momentum"}
+AXES = {"rates": "learning rate", "batches": "batch size"}
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
 Printed = Mapping[str, Mapping[str, float]]  # {data set: {scheme: printed accuracy in percent}}
 
@@ -125,6 +127,34 @@ def figure_3(trained: values.Trained, count: str, label: str, your: float) -> No
     panels[0].legend(loc="lower right")
     panels[-1].set_xlabel(f"ε (paper's formula), {label} charged")
     figure.tight_layout()
+    plt.show()
+
+
+def figure_4(levels: pd.DataFrame, printed: Mapping[str, tuple[float, float]]) -> None:
+    """Test accuracy against the rate and the batch, a panel for each; a line for each account, dashed without momentum.
+
+    Args:
+        levels: of :func:`account_rows.figure_4`.
+        printed: the value that does best and its accuracy, for each part; a ring.
+    """
+    parts = levels["part"].unique()
+    figure, panels = plotting.column(len(parts), WIDTH, 2.6)
+    for axes, part in zip(panels, parts, strict=True):
+        here = levels[levels["part"] == part]
+        for account, color in zip(account_rows.CHARGED, ("C0", "C1"), strict=True):
+            for how, style in (("momentum", "-"), ("still", "--")):
+                line = here[(here["account"] == account) & (here["momentum"] == how)]
+                label = f"{CHARGED[account]}, {HOW[how]}" if axes is panels[-1] else None
+                axes.plot(line["given"], line["accuracy"], f"o{style}", ms=3, color=color, label=label)
+                plotting.band(axes, line["given"], line["low"], line["high"])
+        label = "printed as the best" if axes is panels[-1] else None
+        axes.plot(*printed[part], "o", mfc="none", ms=9, color="black", label=label)
+        axes.set_xscale("log")
+        axes.set_xticks(here["given"].unique(), [f"{given:g}" for given in here["given"].unique()])
+        axes.minorticks_off()
+        axes.set(xlabel=AXES[part], ylabel="accuracy, %")
+    figure.tight_layout()
+    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
     plt.show()
 
 

@@ -134,3 +134,15 @@ def test_runs_that_go_beyond_the_budget_are_read_where_it_is_spent():
     short = {"dpsgd": [{**full["dpsgd"][0], "accepted": steps}]}
     assert rows.ended(short) == short
     assert rows.compared(on("limits")) == {}
+
+
+def test_figure_4_has_the_printed_setting_in_each_panel_and_only_panels_that_were_run():
+    drawn = rows.figure_4(on("limits", "still", "batches"))
+    assert set(drawn["part"]) == {"batches"}
+    for _, line in drawn.groupby(["account", "momentum"]):
+        assert line["given"].tolist() == [256, 512, 1024]
+    both = rows.figure_4(on("limits", "rates", "batches"))  # without the printed setting without momentum
+    assert both.groupby(["part", "momentum"])["given"].nunique().to_dict() == {
+        ("batches", "momentum"): 3, ("batches", "still"): 2, ("rates", "momentum"): 4, ("rates", "still"): 3,
+    }  # fmt: skip
+    assert rows.figure_4(on("limits")).empty

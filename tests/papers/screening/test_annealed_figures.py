@@ -1,6 +1,7 @@
 """What chapter 11 shows: tables whose cells fit a page, lines that carry their names."""
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 
 from papers.screening import annealed_figures as figures
@@ -43,6 +44,24 @@ def test_lines_of_the_lead_carry_their_names(trained):
     assert drawn >= {"kept steps", "every gradient", "unseen records"}
     dashed = [line for line in plt.gcf().axes[0].get_lines() if line.get_linestyle() == "--" and len(line.get_xdata())]
     assert len(dashed) == 2  # one for each account
+    plt.close("all")
+
+
+def test_figure_4_has_a_panel_for_each_part_and_one_legend():
+    rows = [
+        (part, given, account, how, 97.0 + given / 2000, 96.5, 97.5)
+        for part, grid in (("rates", (0.1, 0.5)), ("batches", (256, 512)))
+        for account in ("kept", "lemma2")
+        for how in ("momentum", "still")
+        for given in grid
+    ]
+    levels = pd.DataFrame(rows, columns=["part", "given", "account", "momentum", "accuracy", "low", "high"])
+    figures.figure_4(levels, {"rates": (1.5, 98.81), "batches": (256, 98.89)})
+    rates, batches = plt.gcf().axes
+    assert [text.get_text() for text in batches.get_xticklabels()] == ["256", "512"]
+    assert rates.get_xlabel() == "learning rate"
+    assert rates.get_legend() is None
+    assert len(batches.get_legend().get_texts()) == 5  # two accounts with and without momentum, and the ring
     plt.close("all")
 
 
