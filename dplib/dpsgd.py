@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from dplib import checks, clipping, devices, examples, failing, state
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, same_randomness, whole_float32
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
+from dplib.progress import tqdm
 
 __all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
 

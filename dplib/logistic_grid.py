@@ -17,7 +17,6 @@ from dataclasses import asdict
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from dplib import checks, examples
 from dplib.checks import ParameterError
@@ -25,6 +24,7 @@ from dplib.devices import EVALUATED, Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD, generator_of, given_sets
 from dplib.examples import Data, Examples
 from dplib.layers import SHORTEST
+from dplib.progress import tqdm
 from dplib.sums import without_denormals
 
 _OWN = ("learning_rate", "noise_multiplier", "max_grad_norm")  # what may differ between models

@@ -25,13 +25,13 @@ from dataclasses import asdict
 import numpy as np
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 
 from dplib import checks, dpsgd, examples, failing
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD, Run
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
+from dplib.progress import tqdm
 from dplib.stacked import Stack, check_alike
 from dplib.steps import Batches, Models, Stepper
 

@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from dplib import checks, examples, failing
 from dplib.devices import LABELLED, whole_float32
+from dplib.progress import tqdm
 
 PADDING = 4  # pixels, the usual amount for CIFAR
 

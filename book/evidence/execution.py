@@ -43,9 +43,6 @@ class RunError(RuntimeError):
     """A cell failed; the message names the exception and where the partial notebook lies."""
 
 
-NO_WIDGETS = "ignore:IProgress not found"  # tqdm's warning, as PYTHONWARNINGS has it
-
-
 def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], output: Path, *, bar: bool = False) -> None:
     """Execute a notebook, one of whose cells has the tag ``parameters``; ``output`` is partial where this raises.
 
@@ -68,9 +65,6 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
             finally:
                 nb_man.output_path = path
 
-    # A kernel without widgets says so to everybody who may see a bar: no reader's business either.
-    if NO_WIDGETS not in (said := os.environ.get("PYTHONWARNINGS", "")).split(","):
-        os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [said, NO_WIDGETS]))
     papermill_engines.register("written once", WrittenOnce)
     for start in range(1, STARTS + 1):
         try:

@@ -188,7 +188,8 @@ def _failure(url: str, place: Found) -> tuple[str, bool]:
 def _transfer(url: str, place: Found) -> None:
     """One try, into a file of another name, which takes the name of the whole one only after it was verified."""
     from pooch import HTTPDownloader
-    from tqdm.auto import tqdm
+
+    from dplib.progress import tqdm
 
     place.path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(place.path.parent)
