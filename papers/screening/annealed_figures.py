@@ -51,7 +51,7 @@ def leads(trained: values.Trained, printed: Printed, accounts: Sequence[str]) ->
     axes.plot([], [], "--", lw=1.2, color="black", label="unseen records")
     panels[-1].set_xlabel("ε")
     figure.tight_layout()
-    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
+    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False)
     plt.show()
 
 
@@ -154,7 +154,7 @@ def figure_4(levels: pd.DataFrame, printed: Mapping[str, tuple[float, float]]) -
         axes.minorticks_off()
         axes.set(xlabel=AXES[part], ylabel="accuracy, %")
     figure.tight_layout()
-    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
+    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False)
     plt.show()
 
 
