@@ -234,6 +234,7 @@ def _crossing(function, a, b):
 DIVISORS = {"constant": lambda b, n: 1.0, "records": lambda b, n: float(n), "batch": lambda b, n: np.maximum(b, 1.0)}
 _POINTS = 40_001
 _UNLIKELY = 1e-30  # a batch that is left out
+_TOGETHER = 16  # sizes of batches: all of them at once are gigabytes
 
 
 def _batches(n, sample_rate):
@@ -250,9 +251,11 @@ def _quotient_density(z, n, sample_rate, noise_multiplier, divisor, present):
     b, chances = _batches(n, sample_rate)
     for hers, chance in ((0, 1 - sample_rate), (1, sample_rate)) if present else ((0, 1.0),):
         m = DIVISORS[divisor](b + hers, n - 1 + present) * np.ones(b.shape)
-        distances = (z - (b - hers) / m) * (m / noise_multiplier)
         heights = chance * chances * m[:, 0] / (noise_multiplier * np.sqrt(2 * np.pi))
-        values = values + heights @ np.exp(-(distances**2) / 2)
+        for start in range(0, len(b), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            distances = (z - (b[some] - hers) / m[some]) * (m[some] / noise_multiplier)
+            values = values + heights[some] @ np.exp(-(distances**2) / 2)
     return values
 
 
