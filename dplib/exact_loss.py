@@ -253,9 +253,9 @@ def _quotient_density(z, n, sample_rate, noise_multiplier, divisor, present):
         m = DIVISORS[divisor](b + hers, n - 1 + present) * np.ones(b.shape)
         heights = chance * chances * m[:, 0] / (noise_multiplier * np.sqrt(2 * np.pi))
         for start in range(0, len(b), _TOGETHER):
-            some = slice(start, start + _TOGETHER)
-            distances = (z - (b[some] - hers) / m[some]) * (m[some] / noise_multiplier)
-            values = values + heights[some] @ np.exp(-(distances**2) / 2)
+            part = slice(start, start + _TOGETHER)
+            distances = (z - (b[part] - hers) / m[part]) * (m[part] / noise_multiplier)
+            values = values + heights[part] @ np.exp(-(distances**2) / 2)
     return values
 
 
