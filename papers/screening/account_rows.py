@@ -284,7 +284,7 @@ def _cells(study: Plan, arms: Arms | None, name: str) -> dict[str, Measured]:
 
 # --- the parts of the method, and its settings, on MNIST --------------------------------------------------------------
 
-PARTS = ("halves", "limits", "rates", "still", "batches", "temperatures")
+PARTS = ("halves", "limits", "rates", "still", "batches", "temperatures", "witness")
 CHARGED = ("kept", "lemma2")
 Cell = tuple[str, str]  # a part of the plan and a name in it
 # The printed setting, on a processor as every other cell: at ε = 1.5 with twenty seeds, and at 3 with five.
@@ -356,6 +356,13 @@ def of_settings(study: Plan) -> dict[str, dict[str, Any]]:
         }
         | {"queries_an_update_20_less_5": more},
         "D.s-time-consuming": {**work, "queries_an_update_20_less_5": more},
+        **_watched(at_setting.runs(("witness", "watched"))),
+        "D.s-rejects-nearly-all": {
+            f"rises_passed_percent_last_tenth_{name}": _passed_last(study.read(part)["ours"])
+            if part in study.parts
+            else MISSING
+            for name, part in SETS.items()
+        },
     }
 
 
@@ -372,6 +379,29 @@ def _stopped(runs: Sequence[Result] | None) -> Measured:
     if runs is None:
         return MISSING
     return mean(run["accepted"] < steps_at(run["noise_multiplier"], run["sample_rate"], "kept", 1.5) for run in runs)
+
+
+def _watched(runs: Sequence[Result] | None) -> dict[str, dict[str, Measured]]:
+    """What updates did to the loss on training records that J does not see."""
+    heard = None if runs is None else [run["witness"] for run in runs]
+    return {
+        "D.s-tiny-probability": {
+            "share_that_lower_j_and_raise_the_training_loss": MISSING
+            if heard is None
+            else mean(run["lower_j_alone"] / run["lower_j"] for run in heard)
+        },
+        "D.s-always-accept-better": {
+            "accepted_that_lower_the_training_loss_percent": MISSING
+            if heard is None
+            else mean(100 * run["accepted_lower"] / run["accepted"] for run in heard)
+        },
+    }
+
+
+def _passed_last(runs: Sequence[Result]) -> Measured:
+    """Percent of the rises of J that pass by chance in the last tenth of a run, of those that chance decides there."""
+    last = [{name: counts[-1] for name, counts in run["tenths"].items()} for run in runs]
+    return mean(100 * tenth["by_chance"] / (tenth["by_chance"] + tenth["rejected"]) for tenth in last)
 
 
 def _more_work(at_setting: Settings) -> Measured:

@@ -12,8 +12,9 @@ from book.evidence.runs import Result
 from dplib import annealing, models, stats
 from dplib.stats import Measured
 from papers.common.diverged import accuracies
+from papers.screening import account_rows
 from papers.screening import annealed_settings as setup
-from papers.screening.annealed_value_rows import Trained, epsilon, gain, mean, nearest, share, spent, steps_to
+from papers.screening.annealed_value_rows import DELTA, Trained, epsilon, gain, mean, nearest, share, spent, steps_to
 
 OTHERS = ("dpsgd", "dpsgd_tanh", "dpsgd_auto_s")
 # Table 3 prints the smallest epsilon for each of these accuracies, in percent.
@@ -234,6 +235,8 @@ def settings_and_work(trained: Trained, run: Result) -> dict[str, dict[str, Any]
             "q0": 10.0,
             "mu0": run["rejection_limit"],
             "sigma": run["noise_multiplier"],
+            "epsilon": account_rows.EPSILON,
+            "delta": DELTA,
         },
         "D.s-time-consuming": {
             f"queries_an_update_{key}": spent(runs)["queries_an_update"] for key, runs in ours.items()

@@ -393,8 +393,8 @@ def replayed(traced: Mapping[str, Any], rule: Annealing) -> "tuple[pd.DataFrame,
 
 
 def witnessed(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """What the queries that a witness heard did to its loss: counts by outcome, those that lower it, those in which
-    it and J "agree", and the "correlation" of the two changes.
+    """What the queries that a witness heard did to its loss: counts by outcome, those that lower it, those that lower J
+    and of these the ones that raise its loss, those in which it and J "agree", and the "correlation" of both.
     """
     outcome, witness, change = (np.array([row[name] for row in rows]) for name in ("outcome", "witness", "change"))
     kept, lower = outcome != REJECTED, witness < 0
@@ -403,6 +403,8 @@ def witnessed(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         "accepted_lower": int((kept & lower).sum()),
         "rejected": int((~kept).sum()),
         "rejected_lower": int((~kept & lower).sum()),
+        "lower_j": int((change < 0).sum()),
+        "lower_j_alone": int(((change < 0) & (witness > 0)).sum()),
         "agree": int(((change < 0) == lower).sum()),
         "correlation": _short(float(np.corrcoef(change, witness)[0, 1])),
     }

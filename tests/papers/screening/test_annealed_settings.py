@@ -73,7 +73,10 @@ def test_counts_belong_together():
     assert curve["accuracy"][-1] == pytest.approx(done["accuracy"], abs=1e-6)
     assert curve["accepted"][-1] == 60
     assert {len(column) for column in curve.values()} == {len(curve["queries"])}
-    assert done["witness"]["accepted"] + done["witness"]["rejected"] == -(-done["queries"] // 9)
+    heard = done["witness"]
+    assert heard["accepted"] + heard["rejected"] == -(-done["queries"] // 9)
+    assert 0 <= heard["lower_j_alone"] <= heard["lower_j"] <= heard["accepted"]
+    assert heard["lower_j"] - heard["lower_j_alone"] <= heard["accepted_lower"]  # what lowers J is accepted
     both = 100 / 450 * np.array(curve["seen"]) + 350 / 450 * np.array(curve["unseen"])
     assert both == pytest.approx(curve["accuracy"], abs=1e-5)
 
