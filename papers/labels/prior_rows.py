@@ -58,7 +58,6 @@ def histogram(losses: pd.DataFrame, noise: runs.Result, parameter: float) -> Val
     """Algorithm 4 and its budget: {claim: values}. found: of :func:`enumerated`; noise: of the study's part."""
     share = sps.dlaplace.cdf(noise["edges"], parameter)
     expected = sum(noise["counts"]) * np.diff(np.concatenate([[0], share, [1]]))
-    nothing = np.maximum(np.array([[-2, 0, -1]]), 0)
     return {
         "C.alg4": {
             "largest_excess_of_the_loss_of_counts_over_eps_p": float((losses["loss of counts"] - losses["ε_p"]).max()),
@@ -66,7 +65,6 @@ def histogram(losses: pd.DataFrame, noise: runs.Result, parameter: float) -> Val
                 2 * (128 * np.log(2) - np.log(float(priors.stay(parameter)))) / (2 * parameter)
             ),
             "p_value_against_scipy_dlaplace": float(sps.chisquare(noise["counts"], expected).pvalue),
-            "empty_histograms_without_a_prior": int((nothing.sum(axis=1) == 0).sum()),
         },
         "C.s-histogram-budget": {
             "largest_excess_of_the_joint_loss_over_eps": float((losses["loss"] - losses["ε"]).max()),

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from book.evidence.runs import Result
-from dplib import stats
+from dplib import models, stats
 from dplib.stats import Measured
 from papers.common.diverged import accuracies
+from papers.labels.rating_runs import RatingLearner
 from papers.labels.stage_rows import table_row
 
 Cells = Mapping[Any, Sequence[Result]]
@@ -205,10 +207,34 @@ def ratings(read: Mapping[str, Any]) -> Rows:
         | {f"LP-1ST_unmixed_minus_LP-1ST_eps_{names[e]}": less(unmixed[e], error[e, 1]) for e in private}
         | {"constant_eps_1": stats.mean_interval(np.array([run["constant"] for run in cells[1.0, "biases"]]))},
         "C.s-movielens-network": {
-            "branches": 2,
-            "classes": 5,
+            **rating_network(),
             **{f"likeliest_minus_mean_eps_{names[e]}": less(likeliest[e], error[e, 1]) for e in budgets},
         },
+    }
+
+
+def rating_network(users: int = 6_040, films: int = 3_706, draws: int = 50) -> dict[str, float]:
+    """The network for MovieLens-1M as Appendix B has it, read off its modules, and its prediction for random pairs.
+
+    branches: embeddings of users, one in each. The prediction is what errors are computed from, beside a mean rating
+    under the softmax of its own.
+    """
+    net = models.keras_weights_(models.two_branch(users, films), torch.Generator().manual_seed(0))
+    rng = np.random.default_rng(0)
+    with torch.no_grad():  # fresh scores are all nearly 0: others, so that the softmax is not flat
+        net[-1].weight.mul_(300)
+    pairs = torch.as_tensor(np.column_stack([rng.integers(users, size=draws), rng.integers(films, size=draws)]))
+    stars, apart = np.arange(1.0, net[-1].out_features + 1), []
+    for pair in pairs.split(1):
+        learner = RatingLearner(lambda: net, pair, pair, np.zeros(1, int), [], seed=0, stars=stars, epsilon=None)
+        with torch.no_grad():
+            odds = np.exp(net(pair).double().numpy()[0])
+        apart.append(abs(learner.evaluate(net)["rmse"] + stars[0] - odds @ stars / odds.sum()))
+    tables = [module for module in net.modules() if isinstance(module, torch.nn.Embedding)]
+    return {
+        "branches": sum(table.num_embeddings == users for table in tables),
+        "classes": net[-1].out_features,
+        "prediction_less_the_mean_under_the_softmax_by_at_most": float(max(apart)),
     }
 
 

@@ -95,6 +95,7 @@ def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[st
         "C.thm5": {k: rr[k] for k in ("largest_risk_over_bound", "slope_in_n_beyond_what_is_allowed")} | passed,
         "C.prop11": {
             **normal,
+            "slope_in_K_of_the_bound_of_Theorem_9_over_its_own": gain_in_labels(classes, epsilons[0], delta),
             "constant_needed_at_epsilon_1_delta_0.999": float(bounds.gaussian_constant(1.0, 0.999)),
             "constant_needed_up_to_epsilon_2ln2_delta_0.5": needed,
             "labels_from_which_its_noise_is_smaller": bounds.labels_from_which_normal_wins(epsilons[0], delta),
@@ -103,6 +104,12 @@ def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[st
             "most_labels_run": classes[-1],
         },
     }
+
+
+def gain_in_labels(classes: Sequence[int], epsilon: float, delta: float, n: int = 10_000) -> float:
+    """The logarithmic slope in K of Theorem 9's bound over Proposition 11's with the least noise; n cancels."""
+    apart = [bounds.theorem9_bound(k, epsilon, n) / bounds.proposition11_bound(k, epsilon, delta, n) for k in classes]
+    return float(np.polyfit(np.log(classes), np.log(apart), 1)[0])
 
 
 def _grid(curves: Mapping[tuple, np.ndarray]) -> tuple[list[float], int, list[int]]:
@@ -166,10 +173,15 @@ def dimension(curves_: Mapping[str, Any]) -> Values:
         name: paired(np.log(curves[name][-1] / curves[name][0]), np.log(curves[like][-1] / curves[like][0])).difference
         for name, like in NO_PRIVACY.items()
     }
-    ends = {i: times(curves["DP, best of many"][i], curves["RR, many passes"][i]) for i in (0, -1)}
+    best = curves["DP, best of many"]
+    between = {f"p_{p[i]}": i for i in range(1, len(p) - 1)}
+    over_labels = {
+        f"DP_over_RR_many_passes_at_{at}": times(best[i], curves["RR, many passes"][i])
+        for at, i in {"smallest_p": 0, **between, "largest_p": -1}.items()
+    }
     rate = 1 / np.sqrt(n) + np.sqrt(np.array(p) * np.log(1 / curves_["delta"])) / (curves_["epsilon"] * n)
-    over_rate = [mean_interval(v).high / r for v, r in zip(curves["DP, best of many"], rate, strict=True)]
-    grows = slope(p, curves["DP, best of many"])
+    over_rate = [mean_interval(v).high / r for v, r in zip(best, rate, strict=True)]
+    grows = slope(p, best)
     return {
         "C.s-dimension-free": {
             **{f"growth_of_{_key(name)}": times(values[-1], values[0]) for name, values in curves.items()},
@@ -180,9 +192,10 @@ def dimension(curves_: Mapping[str, Any]) -> Values:
             "examples": n,
         },
         "C.s-provably-easier": {
-            "DP_over_LP-RR-SGD_at_smallest_p": times(curves["DP, best of many"][0], curves["LP-RR-SGD"][0]),
-            "DP_over_RR_many_passes_at_smallest_p": ends[0],
-            "DP_over_RR_many_passes_at_largest_p": ends[-1],
+            "DP_over_LP-RR-SGD_at_smallest_p": times(best[0], curves["LP-RR-SGD"][0]),
+            **over_labels,
+            "DP_over_no_privacy_many_passes_at_smallest_p": times(best[0], curves["mean, no privacy"][0]),
+            "log_growth_of_RR_many_passes_beyond_that_without_privacy": beyond["RR, many passes"],
             "p_over_n_where_noise_is_equal": cross(curves_["epsilon"], curves_["delta"], 2),
         },
         "C.eq6": {"largest_risk_over_rate": float(max(over_rate))},
@@ -233,7 +246,6 @@ def lower(risks: Mapping[str, Sequence[float]], check: Mapping[str, float], n: i
         "least_risk_over_sharp_bound": float(least),
         "constant_where_delta_is_a_tenth_of_epsilon": bounds.lemma15_constant(0.1),
     }
-    printed = {"printed_delta_at_epsilon_0.05_and_C_0.1": 0.1 / 0.05}
     sixteen = {
         "delta_of_the_reduction_over_delta": check["lemma16"],
         "enumerated_delta_over_chance_of_more_copies": check["resampled"],
@@ -247,7 +259,7 @@ def lower(risks: Mapping[str, Sequence[float]], check: Mapping[str, float], n: i
         "C.eq15": {"largest_ratio": check["fifteen"]},
         **dict.fromkeys(("C.prop13", "C.eq12"), thirteen),
         "C.fact14": {"largest_exact_delta_over_bound": check["group"]},
-        "C.lemma15": fifteen | printed,
+        "C.lemma15": fifteen,
         "C.eq16": reached,
         "C.lemma16": sixteen,
         **dict.fromkeys(("C.prop12", "C.eq11"), reached | sixteen),

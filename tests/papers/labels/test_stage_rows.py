@@ -7,6 +7,7 @@ import pytest
 from book.evidence import plans
 from papers.common.network_runs import Outcome
 from papers.labels import recipe_rows, stage_rows, stage_runs
+from papers.labels.rating_runs import RatingLearner
 from tests.toys import Asked
 
 
@@ -91,6 +92,16 @@ def test_runs_that_keep_all_classes_stand_apart():
     cells |= {(0.9, 0.5): runs(0.5, 3.0, 0.9, 0.97, 1.0)}
     assert recipe_rows.end(cells, 96, 100).value == pytest.approx(0.5)
     assert recipe_rows.end(cells, 96, 100, every=True).value < -1
+
+
+def test_the_network_for_ratings_is_read_off_and_another_prediction_is_seen(monkeypatch):
+    read = recipe_rows.rating_network(50, 40, 10)
+    assert (read["branches"], read["classes"]) == (2, 5)
+    assert read["prediction_less_the_mean_under_the_softmax_by_at_most"] < 1e-9
+    likeliest = lambda self, model: {"rmse": RatingLearner.evaluate(self, model)["likeliest"]}  # noqa: E731
+    monkeypatch.setattr(recipe_rows, "RatingLearner", type("Likeliest", (RatingLearner,), {"evaluate": likeliest}))
+    other = recipe_rows.rating_network(50, 40, 10)["prediction_less_the_mean_under_the_softmax_by_at_most"]
+    assert other > 0.01
 
 
 def test_a_split_may_look_at_anything_but_labels():

@@ -4,12 +4,13 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from book.evidence import claims, rules
 from dplib import debiased
 from dplib import randomised_response as response
+from papers.labels import bounds, theory_rows
 from papers.labels import theory_checks as checks
-from papers.labels import theory_rows
 from papers.labels import theory_runs as study
 from tests.toys import in_memory
 
@@ -50,6 +51,38 @@ def test_a_prior_helps_the_bound_where_it_seldom_misses():
     assert poor < 1 < good
     rare = theory_rows.by_prior(epsilon=0.01, n=10**6)["C.s-good-prior-nonconvex"]
     assert min(rare.values()) > poor  # the noisier the answers, the less a miss weighs
+
+
+def test_normal_noise_gains_the_root_of_the_number_of_labels_in_the_bound():
+    assert theory_rows.gain_in_labels((2, 8, 32), 1.0, 1e-6) == pytest.approx(0.5, abs=0.01)
+    assert theory_rows.gain_in_labels((2, 8, 32), 60.0, 0.1) > 0.8  # hardly any noise, and so nothing that grows with K
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(4, 0.7), (30, 0.7), (30, 4.0)])
+def test_in_one_dimension_a_private_choice_keeps_its_promises(n, epsilon):
+    """The proposition's mechanism on random absolute losses, D = 2 and L = 1: its bound, and its exact loss."""
+    rng = np.random.default_rng(n)
+    middles, grid = (2 * np.arange(n) + 1) / n - 1, np.linspace(-1, 1, 2001)
+    kinks = rng.uniform(-1, 1, (2, n))
+    kinks[1, 1:] = kinks[0, 1:]  # neighbours: another label has another loss
+
+    def chances(b):
+        total = (abs(middles[:, None] - b) - abs(b)).sum(axis=1)
+        odds = np.exp(-epsilon * (total - total.min()) / 4)
+        return odds / odds.sum()
+
+    first, second = map(chances, kinks)
+    assert abs(np.log(first / second)).max() <= epsilon
+    excess = abs(middles[:, None] - kinks[0]).mean(axis=1) - abs(grid[:, None] - kinks[0]).mean(axis=1).min()
+    assert first @ excess <= 2 / n * (2 * (1 + np.log(n)) / epsilon + 0.5)
+
+
+def test_many_copies_of_an_example_are_as_rare_as_lemma_16_needs():
+    delta = np.geomspace(1e-12, 1, 200)
+    most = np.floor(4 * np.log(2 / delta))
+    assert (stats.binom.sf(most, 10**6, 1e-6) <= delta / 2).all()
+    inner = 1.0 / (4 * np.log(2 / delta)), np.exp(-1.0) * delta / (8 * np.log(2 / delta))
+    assert (bounds.group_delta(*inner, most) <= delta / 2).all()
 
 
 def test_moving_labels():
