@@ -1,6 +1,7 @@
 """From the runs of chapter 1 to the values of its rows in the ledger, by claim, and to its tables."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from book.evidence.runs import Result
-from dplib import mechanisms, stats
+from dplib import gmm, mechanisms, stats
 from dplib.stats import Measured
 from dplib.stats import mean_interval as mean
 from papers.larger_models import gmm_trials as tools
-from papers.larger_models.gmm_runs import DEFINITION3, POWERS
+from papers.larger_models.gmm_runs import DEFINITION3, POWERS, curve
 
 Results = Sequence[Result]
 Curves = Mapping[tuple[str, str], Results]
@@ -189,7 +190,8 @@ def rates(curves: Curves, at_budgets: Mapping[tuple[str, float], Results], sprea
             f"exponent_of_{what}_{norm_.lower()}": mean(column)
             for norm_, both in joint.items()
             for what, column in zip(("p", "tau"), both.T, strict=True)
-        },
+        }
+        | {"limit": error_at(at_budgets["L1", min(e for _, e in at_budgets)], -1)},
     }
 
 
@@ -262,10 +264,13 @@ def dimension(curves: Curves, weaker: Mapping[tuple[str, float | None], Results]
     """
     first, *_, last = curves["dense", "L1"][0]["p"]
     ends = {cell: (error_at(results, 0), error_at(results, -1)) for cell, results in curves.items()}
-    passes = {
-        f"{signal}_{'no_noise' if epsilon is None else f'epsilon_{epsilon:g}'}": crossing(results)
+    named = {
+        f"{signal}_{'no_noise' if epsilon is None else f'epsilon_{epsilon:g}'}": results
         for (signal, epsilon), results in weaker.items()
     }
+    passes = {name: crossing(results) for name, results in named.items()}
+    faster = {f"passes_{LEVEL:g}_at_p_{name}": at for name, at in passes.items() if name.startswith("sparse")}
+    faster |= {f"rise_{name}": rise(results) for name, results in named.items() if name.startswith("sparse")}
     images = {noise: np.array([picture["error"]["images"][noise]["noisy"] for picture in pictures])
               for noise in ("unit", "public bound")}  # fmt: skip
     return {
@@ -286,11 +291,12 @@ def dimension(curves: Curves, weaker: Mapping[tuple[str, float | None], Results]
                 [picture["error"]["shuffled"]["none"]["noisy"][-1] for picture in pictures]
             ),
             "formula_all_pixels_no_noise": mean([picture["formula"]["none"]["noisy"][-1] for picture in pictures]),
+            **faster,
         },
         "A.s-larger-noise-degrades-faster": {
             "level": LEVEL,
             "noise_at_epsilon": sorted({epsilon for _, epsilon in weaker if epsilon}),
-            **{f"passes_{LEVEL:g}_at_p_{name}": passed for name, passed in passes.items() if name.startswith("sparse")},
+            **faster,
             "dense_curves": sum(name.startswith("dense") for name in passes),
             "dense_curves_that_pass": sum(passed is not None for k, passed in passes.items() if k.startswith("dense")),
         },
@@ -301,14 +307,52 @@ def dimension(curves: Curves, weaker: Mapping[tuple[str, float | None], Results]
             "exponent_sparse_sensitivity_one": exponent(curves["sparse", "unit"]),
             "error_dense_sensitivity_one": ends["dense", "unit"][1],
             "error_definition3_fewest_features": ends["dense", "L1"][0],
+            "error_weak_sensitivity_one_fewest_features": error_at(named["sparse_epsilon_5"], 0),
+            "error_weak_sensitivity_one": error_at(named["sparse_epsilon_5"], -1),
+            "error_weak_no_noise": error_at(named["sparse_no_noise"], -1),
+            **small_noise(),
         },
         "A.s-larger-worse": {
             f"error_{signal}_{noise}_p{p}": errors
             for (signal, noise), both in ends.items()
             if noise != "none"
             for p, errors in zip((first, last), both, strict=True)
-        },
+        }
+        | strong_feature(),
     }
+
+
+def small_noise(epsilon: float = 1000.0, seeds: int = 5) -> dict[str, Any]:
+    """Definition 3's noise made small by a large epsilon, 20 informative features: errors with few and with many."""
+    runs = [
+        curve(noise="L1", seed=seed, informative=20, epsilon=epsilon, dimensions=[20, 5000]) for seed in range(seeds)
+    ]
+    return {
+        "small_noise_epsilon": epsilon,
+        "small_noise_sd_fewest_features": mean([run["noise_sd"][0] for run in runs]),
+        "error_small_definition3_fewest_features": error_at(runs, 0),
+        "error_small_definition3": error_at(runs, 1),
+    }
+
+
+def strong_feature(
+    seeds: int = 20, epsilon: float = 5.0, delta: float = 1e-4, alpha: float = 20.0
+) -> dict[str, Measured]:
+    """Errors under Definition 3's noise of a feature that tells nothing, and of that one beside a strong one."""
+    errors: dict[str, list[float]] = {"error_useless_feature_L1": [], "error_strong_feature_added_L1": []}
+    for seed in range(seeds):
+        rng = np.random.default_rng(np.random.SeedSequence([29, seed]))
+        for name, means in zip(errors, ([0.0], [0.0, alpha / 2]), strict=True):
+            clean = gmm.Mixture(np.array(means), -np.array(means), np.ones(len(means)), 30)
+            scale = 2 * gmm.max_norms(clean, 1, 10, rng).mean()
+            loud = replace(clean, noise_sd=float(mechanisms.paper_sigma(epsilon, delta, scale)))
+            errors[name].append(float(gmm.draw(loud, 1000, rng).errors().mean()))
+    return {name: mean(values) for name, values in errors.items()}
+
+
+def rise(results: Results) -> Measured:
+    """By how much the mean error rises from the fewest to the most features, over seeds."""
+    return mean([result["advantage"][0] - result["advantage"][-1] for result in results])
 
 
 def error_at(results: Results, place: int) -> Measured:
@@ -348,19 +392,32 @@ def example1(results: Results) -> Values:
     for row, key in {"distance": "distance", "variance": "variance", "t-statistic": "t"}.items():
         rows[f"A.example1-clean.{row}"] = both(clean, key)
         rows[f"A.example1-noisy.{row}"] = both(three, key) | both(third, key, "_definition3")
-    rows["A.example1.mean"] = both(three, "distance") | {
-        "sd_of_one_data_set_definition3": mean([result["distance_sd"] for result in third])
-    }
+    rows["A.example1.mean"] = (
+        both(clean, "distance", "_clean")
+        | both(three, "distance")
+        | {"sd_of_one_data_set_definition3": mean([result["distance_sd"] for result in third])}
+    )
     rows["A.example1.order"] = {
         "t_picks_2_clean": picks(clean, "t"),
         "t_picks_2_sd_3": picks(three, "t"),
         "t_picks_2_definition3": picks(third, "t"),
         "distance_picks_2_clean": picks(clean, "distance"),
+        "distance_picks_2_sd_3": picks(three, "distance"),
         "distance_picks_2_definition3": picks(third, "distance"),
+        **budget_of_sd_3(mean([result["c_p"] for result in results]).value),
     }
     rows["A.s-new-rank-harmful"] = new_rank()
     rows["A.fig2"] = overlaps(mean([result["sd"] for result in third]).value)
     return rows
+
+
+def budget_of_sd_3(c_p: float, delta: float = 1e-4) -> dict[str, float]:
+    """The epsilon for which eq. (4) asks for noise of standard deviation 3, and what that spends with a public C_p."""
+    tau = 3 / (2 * c_p)
+    return {
+        "epsilon_of_sd_3": float(mechanisms.paper_sigma(1.0, delta) / tau),
+        "epsilon_spent_by_sd_3": float(mechanisms.gaussian_epsilon(tau, 1.0, delta)),
+    }
 
 
 def new_rank() -> dict[str, float]:

@@ -119,3 +119,11 @@ def test_what_unsettles_the_t_statistic_is_told_by_where_the_noise_goes():
     of_means = tools.lost_by_part(tools.replace(problem, noise=shifted), 20, 3.0)
     assert of_means["variances"] == 0 < of_means["means"]
     assert tools.lost_by_part(problem, 20, 0.0) == {"means": 0, "variances": 0}
+
+
+def test_theorem_8_without_noise_and_with_that_of_definition_3():
+    """With noise that grows with the features not even the first unimportant distance stays below the threshold."""
+    assert rows.separation(1e6, 0.25, 4.0) > 0.99
+    assert rows.separation(1e6, 0.25, 4.0, tau=1.8) < 1e-6
+    assert rows.separation(1e6, 0.25, 4.0, tau=1e-12) == pytest.approx(rows.separation(1e6, 0.25, 4.0), abs=1e-6)
+    assert rows.with_definition3() < 1e-6

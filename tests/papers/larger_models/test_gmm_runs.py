@@ -134,3 +134,24 @@ def test_the_formula_describes_independent_normal_pixels_and_not_copies():
             gap = errors[:, column] - errors[:, 2 + column]
             z = gap.mean() / (gap.std(ddof=1) / np.sqrt(len(gap)))
             assert abs(z) < 4 if copies == 1 else z > 4
+
+
+def test_a_feature_without_signal_has_one_half_and_a_strong_one_beside_it_less():
+    """The formula of Theorem 6, corrected for finite n, says the second within a hundredth; no seed fails."""
+    found = gmm_rows.strong_feature(seeds=5)
+    assert found["error_useless_feature_L1"].value == pytest.approx(0.5, abs=1e-12)
+    noise = mechanisms.paper_sigma(5.0, 1e-4, 2 * 14.5)  # the largest of 60 norms: 10, and some four from two normals
+    strong = gmm.Mixture(np.array([0.0, 10.0]), np.array([0.0, -10.0]), np.ones(2), 30, float(noise))
+    assert found["error_strong_feature_added_L1"].value == pytest.approx(gmm.predicted_error(strong), abs=0.01)
+
+
+def test_small_noise_by_the_norm_lets_few_features_tell_and_many_not():
+    found = gmm_rows.small_noise(seeds=2)
+    assert found["error_small_definition3_fewest_features"].value < 0.01
+    assert found["error_small_definition3"].value > 0.49
+
+
+def test_noise_of_standard_deviation_3_has_the_budget_that_equation_4_gives_it():
+    budget = gmm_rows.budget_of_sd_3(24.0)
+    assert mechanisms.paper_sigma(budget["epsilon_of_sd_3"], 1e-4, 2 * 24.0) == pytest.approx(3.0)
+    assert budget["epsilon_spent_by_sd_3"] > budget["epsilon_of_sd_3"]  # beyond the epsilon up to which it is private
