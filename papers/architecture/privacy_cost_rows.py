@@ -12,6 +12,7 @@ import numpy as np
 from scipy import optimize
 
 from book.evidence import runs
+from book.evidence.plans import Plan
 from dplib import stats
 from dplib.data import preprocess
 from dplib.stats import Measured, mean_interval
@@ -41,6 +42,12 @@ def lost(table: Task, kept: Task) -> dict[int, Measured]:
     """Points lost against ten inputs by wider ones whose records keep their length, paired by seed."""
     narrow = percent(table[min(table)])
     return {m: stats.paired(narrow[: len(rs)], percent(rs)).difference for m, rs in kept.items()}
+
+
+def lost_by_the_largest_input(study: Plan) -> Measured:
+    """Points that the largest input loses against ten where records keep their length, by this study's runs."""
+    kept = study.read("kept")
+    return lost(study.read("table_3"), kept)[max(kept)]
 
 
 def table_3(table: Task, tuned: Task) -> Values:
@@ -323,11 +330,12 @@ def fit(simple: Stops) -> Values:
     paper, tight = (np.array(list(spent(simple, a).values())) for a in ("paper", "pld"))
     n = paper.shape[1]
 
-    def fitted(values: np.ndarray) -> list[Measured]:
-        draws = np.vstack([budget.fit(sizes, values.mean(1)), budget.bootstrap_fit(sizes, values, 200, rng)])
+    def fitted(values: np.ndarray, first: int = 0) -> list[Measured]:
+        at, values = sizes[first:], values[first:]
+        draws = np.vstack([budget.fit(at, values.mean(1)), budget.bootstrap_fit(at, values, 200, rng)])
         return [_drawn(draws[:, i], n) for i in range(2)]
 
-    (alpha, beta), (free, _) = fitted(paper), fitted(tight)
+    (alpha, beta), (free, _), (alpha_from, beta_from) = fitted(paper), fitted(tight), fitted(paper, 1)
 
     def least(first: int) -> Measured:
         """How near any alpha >= 1 and beta come, on the mean curve from a size on; interval by jackknife over seeds."""
@@ -343,7 +351,8 @@ def fit(simple: Stops) -> Values:
             "beta": beta,
             "least_relative_error": least(0),
             f"least_relative_error_from_{sizes[1]}_records": least(1),
-            f"alpha_from_{sizes[1]}_records": float(budget.fit(sizes[1:], paper[1:].mean(1))[0]),
+            f"alpha_from_{sizes[1]}_records": alpha_from,
+            f"beta_from_{sizes[1]}_records": beta_from,
             "alpha_tight": free,
             "alpha_of_one_step": float(np.exp(budget.epsilon(NOISE, BATCH / max(sizes), 1, DELTA))),
             "power_law_misfit_tight_percent": 100

@@ -48,6 +48,29 @@ def test_new_splits_of_adult_say_of_the_printed_sizes_what_they_are():
     assert best_less_all.value == pytest.approx(1, abs=0.02)
 
 
+def test_the_gain_of_a_subset_is_at_the_budget_that_the_printed_numbers_imply():
+    """All features have 57 at 1, near the implied 57.24; there two lead by 12, and a constant of 75 beats them."""
+    truth = np.array([[66.0, 68.0, 70.0, 70.0], [65.0, 69.0, 78.0, 79.0], [55.0, 57.0, 64.0, 80.0]])  # 1, 2, 4 features
+    values = truth + 0.01 * np.random.default_rng(4).standard_normal((40, 3, 4))
+    found = rows.small_subset(Curves([1, 2, 4], [0.5, 1.0, 5.0, 1e9], values, np.full(40, 75.0)))["B.intro-bc-gain"]
+    assert (found["features"], found["at_epsilon"]) == (2, 1.0)
+    assert found["implied_percent"] == pytest.approx(57.24, abs=0.01)
+    assert found["absolute_gain_points"].value == pytest.approx(12, abs=0.02)
+    assert found["relative_gain_percent"].value == pytest.approx(100 * 12 / 57, abs=0.05)
+    assert found["subset_minus_constant"].value == pytest.approx(-6, abs=0.02)
+    assert (found["useful_features"], found["useful_at_epsilon"]) == (2, 5.0)
+    assert found["gain_of_a_useful_subset"].value == pytest.approx(14, abs=0.02)
+    assert found["largest_gain_points"].value == pytest.approx(14, abs=0.02)
+
+
+def test_pafs_is_held_against_all_features_at_each_small_budget():
+    open_ = rows.pafs_ahead([0.5, 2.0, 5.0], None)
+    assert open_ == {"pafs_sound_minus_all_at_0.5": rows.MISSING, "pafs_sound_minus_all_at_2": rows.MISSING}
+    percent = {"PAFS (validation)": np.array([[60.0, 70.0], [62.0, 71.0]]), "All": np.full((2, 2), 58.0)}
+    found = rows.pafs_ahead([0.5, 2.0], {"epsilons": [0.5, 2.0], "percent": percent})
+    assert [lead.value for lead in found.values()] == [3.0, 12.5]
+
+
 def test_one_more_split_falls_into_its_interval():
     inside = 0
     for _ in range(2000):
