@@ -98,7 +98,8 @@ def regression(outcomes: Found) -> Rows:
         for depth in depths
         for width in widths
     }
-    rows["B.regression-depth-weaker"] = sgd_gains(outcomes, depths, widths)
+    gains = rows["B.regression-depth-weaker"] = sgd_gains(outcomes, depths, widths)
+    rows["B.regression-across-board"] |= {name: gains[name] for name in ("sgd_gain_by_units", "sgd_gain_by_layers")}
     rows["B.regression-pair"] = {
         "mae_dp_12x60": outcomes[*deep, e].mean,
         "mae_dp_6x120": outcomes[*wide, e].mean,

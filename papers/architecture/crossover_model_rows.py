@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pandas.io.formats.style import Styler
 
-from book.evidence import claims, plotting
+from book.evidence import claims, margins, plotting
 from book.evidence.plans import Plan
 from book.evidence.runs import Result
 from dplib import stats
@@ -21,7 +21,7 @@ from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept
 from papers.common import printed, tables
 from papers.common.diverged import accuracies
 
-SERVES = 0.5  # points that a network may lose at a rate that is not its own
+SERVES = margins.get("accuracy_points", "mnist").value  # that a network surely loses less at a rate not its own
 
 
 def every(study: Plan, pairs: Mapping[str, TwoNetworks]) -> Values:
@@ -116,7 +116,7 @@ def best_size(study: Plan) -> Values:
 
 def rates(study: Plan) -> tuple[dict[str, Measured], Values]:
     """Figure 9: simple less complex, in points, by shared rate and at "own rates"; and its rows."""
-    gaps, losses, served, tallies = _rates(study.read("rates"), study.read("mnist"))
+    gaps, losses, at_shared, served, tallies = _rates(study.read("rates"), study.read("mnist"))
     values = {f"gap_at_{name.replace(' ', '_')}": gap for name, gap in gaps.items()}
     return gaps, {
         "B.learning-rate": {
@@ -124,6 +124,7 @@ def rates(study: Plan) -> tuple[dict[str, Measured], Values]:
             "rates_that_serve_both": len(served),
             "they_are": ", ".join(served) or "none",
             **{f"loss_at_sgd_rate_{name}": loss for name, loss in losses.items()},
+            **at_shared,
         },
         "B.fig9": {
             **values,
@@ -142,7 +143,8 @@ _SHORT = {"simple": SIMPLE, "complex": COMPLEX}
 
 
 def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept):
-    """Gaps by rate; losses at SGD's rate; which rates serve both; signs of losses at rates not a network's own."""
+    """Gaps by rate; losses at SGD's rate, and at shared ones; which rates serve both; signs of losses at rates not a
+    network's own."""
     tuned_accuracy = {name: accuracies(tuned[name][2.11], "test") for name in (SIMPLE, COMPLEX)}
     at_rate = {
         name: {rate: accuracies(results, "test") for rate, results in shared[name].items()} for name in tuned_accuracy
@@ -159,12 +161,17 @@ def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept)
         short: stats.mean_interval(loss[name][tuned[name][math.inf][0]["learning_rate"]])
         for short, name in _SHORT.items()
     }
+    at_shared = {
+        f"loss_at_{r:g}_{short}": stats.mean_interval(values)
+        for short, name in _SHORT.items()
+        for r, values in loss[name].items()
+    }
     serves = [
-        f"{r:g}" for r in shared[SIMPLE] if all(stats.mean_interval(loss[n][r]).low <= SERVES for n in tuned_accuracy)
+        f"{r:g}" for r in shared[SIMPLE] if all(stats.mean_interval(loss[n][r]).high < SERVES for n in tuned_accuracy)
     ]
     other = [(n, r) for n in tuned_accuracy for r in shared[n] if r != tuned[n][2.11][0]["learning_rate"]]
     signs = crossover.significant_signs(np.stack([loss[n][r] for n, r in other], axis=1), np.zeros((5, len(other))))
-    return gaps, at_sgd, serves, (int((signs > 0).sum()), int((signs < 0).sum()), len(other))
+    return gaps, at_sgd, at_shared, serves, (int((signs > 0).sum()), int((signs < 0).sum()), len(other))
 
 
 def table_4(study: Plan) -> Values:

@@ -14,6 +14,7 @@ from scipy import stats as scipy_stats
 from book.evidence import claims, runs
 from book.evidence.rules import UNMEASURED as MISSING
 from dplib import stats
+from dplib.data.levels import ADULT_LEVELS
 from dplib.stats import Measured, mean_interval
 from papers.architecture import crossover, feature_scores, feature_search
 from papers.architecture.crossover import Crossover
@@ -105,10 +106,20 @@ def of_figure(curves: Curves, epsilon: float, size: int) -> dict[str, Measured]:
     }
 
 
-def slope(curves: Curves, epsilon: float) -> Measured:
-    """Change of accuracy for each further feature: the least-squares line over all sizes, by split."""
-    x, values = np.array(curves.sizes, dtype=float), curves.of(epsilon).T
+def slope(curves: Curves, epsilon: float, start: int = 0) -> Measured:
+    """Change of accuracy for each further feature: the least-squares line over all sizes, or from one on, by split."""
+    x, values = np.array(curves.sizes[start:], dtype=float), curves.of(epsilon)[start:].T
     return mean_interval((values - values.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2))
+
+
+def beyond_the_best(curves: Curves, epsilon: float) -> Measured:
+    """:func:`slope` from the size of the best mean accuracy on; over the last two where that is the last."""
+    return slope(curves, epsilon, min(int(curves.of(epsilon).mean(axis=1).argmax()), len(curves.sizes) - 2))
+
+
+def won(curves: Curves, epsilon: float, size: int) -> int:
+    """In how many splits no other size is more accurate: what a figure of one split could show."""
+    return int((others(curves, epsilon, size).max(axis=0) <= curves.at(size, epsilon)).sum())
 
 
 # --- rows, by section -------------------------------------------------------------------------------------------------
@@ -118,7 +129,10 @@ def tables(by_table: Mapping[str, Sequence[runs.Result]]) -> Values:
     """The data, and definitions on them; ``found`` of the part "tables"."""
     every = [result for results in by_table.values() for result in results]
     return {
-        "B.data-adult": by_table["adult"][0]["sizes"],
+        "B.data-adult": {
+            **by_table["adult"][0]["sizes"],
+            "one_hot_attributes": sum(known is not None for known in ADULT_LEVELS.values()),
+        },
         "B.data-breast-cancer": by_table["breast-cancer"][0]["sizes"],
         "B.protocol-features": {
             "largest_gap_to_a_reference_optimum": max(result["optimum_gap"] for result in every),
@@ -143,7 +157,11 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
         "best_minus_all_bc_without_privacy": gain(recurrence, PLAIN, recurrence.sizes[-1]),
         "points_per_feature_bc_without_privacy": slope(recurrence, PLAIN),
     }
-    rows["B.fig4"] |= {"best_minus_printed_size_for_records_like_these": like_these(recurrence, 5.0, 11)}
+    rows["B.fig4"] |= {
+        "best_minus_printed_size_for_records_like_these": like_these(recurrence, 5.0, 11),
+        "splits_where_the_printed_size_is_best": won(recurrence, 5.0, 11),
+        "splits_where_all_are_best_without_privacy": won(recurrence, PLAIN, recurrence.sizes[-1]),
+    }
     rows |= {"B.protocol-features-grid": {}, "B.features-small-eps": {}}
     rows["B.bc-single-feature"] = {
         "best_size": best_size(recurrence, 1.0),
@@ -168,7 +186,9 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
         for i, e in enumerate(small[name]):
             rows["B.features-small-eps"] |= {
                 f"points_per_feature_{name}_{i}": slope(curves, e),
+                f"points_per_feature_beyond_the_best_{name}_{i}": beyond_the_best(curves, e),
                 f"best_minus_one_{name}_{i}": gain(curves, e, 1),
+                f"best_size_{name}_{i}": best_size(curves, e),
             }
     return rows
 

@@ -70,17 +70,21 @@ def count_agreement(largest: int) -> dict[str, int]:
     """Both conditions for all whole numbers |u|, |c| <= ``largest`` and |d| <= 3 ``largest``^2, in exact arithmetic.
 
     Both conditions stay as they are when u and c are multiplied by s and d by s^2, so that this settles every fraction
-    with such numerators as well. "only exact": h' is as good, and the lemma's bound is broken.
+    with such numerators as well. "only exact": h' is as good, and the lemma's bound is broken. "off interval": h' is as
+    good and u not in :func:`exact_interval`, or the other way round; its roots are rounded, not past a whole number.
     """
     u = np.arange(-largest, largest + 1, dtype=np.int64)
     d = np.arange(-3 * largest**2, 3 * largest**2 + 1, dtype=np.int64)
-    names = ("both", "neither", "only exact", "only printed", "only exact, c = 0", "only exact, d < 0")
-    counts = np.zeros(6, dtype=int)
+    names = ("both", "neither", "only exact", "only printed", "only exact, c = 0", "only exact, d < 0", "off interval")
+    counts = np.zeros(len(names), dtype=int)
     for c in u:  # a slice at a time: memory
         exact = smaller_is_as_good(u[:, None], c, d)
         printed = printed_condition(u[:, None], c, d)
+        low, high = exact_interval(float(c), d)
+        off = exact != ((low <= u[:, None]) & (u[:, None] <= high))
         missed = exact & ~printed
-        cases = (exact & printed, ~exact & ~printed, missed, printed & ~exact, missed & (c == 0), missed[:, d < 0])
+        agree = exact & printed, ~exact & ~printed
+        cases = (*agree, missed, printed & ~exact, missed & (c == 0), missed[:, d < 0], off)
         counts += [case.sum() for case in cases]
     return dict(zip(names, counts.tolist(), strict=True))
 
@@ -218,6 +222,7 @@ def lemma(counted: Mapping[str, int]) -> Values:
         "B.lemma1": {
             "counterexamples_if": counted["only printed"],
             "counterexamples_only_if": counted["only exact"],
+            "counterexamples_interval": counted["off interval"],
             "cases": sum(counted[key] for key in ("both", "neither", "only exact", "only printed")),
             "example_full_model": full,
             "example_smaller_model": small,
@@ -296,5 +301,6 @@ def corollary(noise_sd: float = 0.5, m: int = 20) -> Values:
             "kept_though_smaller_when_refitted": int(((refitted < 0) & below).sum()),
             "dropped_though_larger_when_refitted": int(((refitted >= 0) & ~below).sum()),
             "records_misjudged_percent": 100 * np.mean(single != below),
+            "records_where_a_smaller_coefficient_pays_percent": 100 * np.mean(~single & below),
         },
     }

@@ -123,6 +123,7 @@ def table_8(searches: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[
     best["printed_paas_minus_best_other"] = round(acc.pop("paas") - max(acc.values()), 6)
     sure = proven()
     drawn = {f"epsilon_{name}_with_random_number": sure[name]["geometric"] for name in ("rs", "mgrs")}
+    anew = {f"trainings_{name}_each_candidate_anew": sum(SIZES[name]) for name in ("rs", "mgrs")}  # a mean, if random
     settings = {f"mgrs_k{i}": k for i, k in enumerate(sizes["mgrs"], 1)}
     winners, by_draws = column(searches["paas"], "own"), column(searches["rs"], "by_draws")
     reached = np.flatnonzero(by_draws.mean(0) >= winners.mean())
@@ -142,7 +143,7 @@ def table_8(searches: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[
             **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in searches},
         },
         "B.search-tradeoff": {
-            **{f"epsilon_{name}": sure[name]["fixed"] for name in searches}, **drawn, **tried,
+            **{f"epsilon_{name}": sure[name]["fixed"] for name in searches}, **drawn, **tried, **anew,
         },
         "B.search-when": {
             **tried,

@@ -49,6 +49,7 @@ def test_count_agreement_small_case_by_brute_force():
     assert {name: counts[name] for name in seen} == seen
     assert counts["only printed"] == 0
     assert counts["only exact, c = 0"] == 0
+    assert counts["off interval"] == 0
     assert counts["only exact"] > 0
 
 
