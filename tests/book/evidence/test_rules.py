@@ -376,7 +376,9 @@ def met(rule, printed):
         if kind == "count":
             found |= counts(said, "least" in said)
         elif kind == "ordered":
-            found |= {name: exactly(i) for i, name in enumerate(said["values"])}
+            # A value that another part asks for keeps its place, and the others are put around it.
+            known = [(i, found[name].value) for i, name in enumerate(said["values"]) if name in found] or [(0, 0.0)]
+            found |= {n: exactly(known[0][1] + i - known[0][0]) for i, n in enumerate(said["values"]) if n not in found}
         elif kind == "exact":
             found[said["value"]] = numbers["equals"]
         elif kind == "in_range":
