@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 
 from book.evidence import claims, margins, rules
@@ -360,7 +361,8 @@ def counts(said, found):
 def far(value, *given):
     """All that rules ask for at one value, which orders fall from, and counts that find all or nothing."""
     found = {}
-    for kind, said in simple(*given):
+    order = {"exact": 1, "count": 2}  # last, as these have no interval
+    for kind, said in sorted(simple(*given), key=lambda part: order.get(part[0], 0)):
         names = rules.names({kind: said})
         other = {name: value if kind == "exact" else exactly(value - i) for i, name in enumerate(names)}
         found |= counts(said, value > 0) if kind == "count" else other
@@ -374,7 +376,10 @@ def met(rule, printed):
         numbers = {key: printed.get(one, one) if isinstance(one, str) else one for key, one in said.items()}
         numbers |= {key: margins.bound(one) for key, one in said.items() if isinstance(one, dict)}
         if kind == "count":
-            found |= counts(said, "least" in said)
+            of = 10**6 if isinstance(said["of"], str) else said["of"]
+            # All, or no more than is asked for where another part counts the rest.
+            least = numbers.get("least", 0)
+            found |= counts(said, least / of if said["value"] in found else min(least, 1))
         elif kind == "ordered":
             # A value that another part asks for keeps its place, and the others are put around it.
             known = [(i, found[name].value) for i, name in enumerate(said["values"]) if name in found] or [(0, 0.0)]
@@ -383,7 +388,9 @@ def met(rule, printed):
             found[said["value"]] = numbers["equals"]
         elif kind == "in_range":
             ends = numbers.get("least", numbers.get("most")), numbers.get("most", numbers.get("least"))
-            found[said["value"]] = exactly(sum(ends) / 2)
+            name, inside = said["value"], (numbers.get("least", -np.inf), numbers.get("most", np.inf))
+            if not (name in found and inside[0] <= found[name].value <= inside[1]):
+                found[name] = exactly(sum(ends) / 2)
         else:
             start = (
                 numbers["of"]
