@@ -1,4 +1,6 @@
-"""From the runs of feature selection to the values of the rows on what a selection spends: budget and time."""
+"""From the runs of feature selection to the values of the rows on what a selection spends, budget and time, and on
+selections that are paid for.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,9 +8,9 @@ import numpy as np
 
 from book.evidence import runs
 from dplib import search_budgets
-from dplib.stats import mean_interval
+from dplib.stats import Measured, mean_interval
 from papers.architecture import feature_scores
-from papers.architecture.feature_rows import DATA, Values
+from papers.architecture.feature_rows import BLIND, DATA, Values, gap, largest
 
 
 def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
@@ -59,3 +61,51 @@ def dp_cfs(by_setting: Mapping[tuple, Sequence[runs.Result]]) -> Values:
             **{f"the_same_best_variant_{d}": min(e for of, e in least.items() if of[0] == d) for d in DATA},
         }
     }
+
+
+def totals(accuracy: Mapping[tuple[str, float], np.ndarray]) -> Values:
+    """One total for selection and model, Breast Cancer; means over the totals."""
+    budgets = sorted({e for _, e in accuracy})
+    mean = {m: np.mean([accuracy[m, e] for e in budgets], axis=0) for m, _ in accuracy}
+    awareness = {f"search_minus_{m.replace(' ', '_')}": gap(mean["search"], mean[m]) for m in BLIND}
+    cfs = {f"cfs_minus_{m.replace(' ', '_')}": gap(mean["cfs columns"], mean[m]) for m in ("pafs", *BLIND)}
+    at = {"totals": ", ".join(f"{e:g}" for e in budgets)}
+    return {"B.awareness-versus-dp": awareness | at, "B.cfs-private-choice": cfs | at}
+
+
+LOOKS = ("cfs columns", "cfs attributes", "tables attributes", "label tables", "pafs", "search")  # selections that look
+PAPERS_OWN = ("cfs columns", "cfs attributes", "pafs")  # of these those of the paper
+
+
+def same_guarantee(by_table: Mapping[str, Mapping[tuple[str, float], np.ndarray]]) -> Values:
+    """The rows on selections that are paid for; means over the totals of each table, on new splits.
+
+    Args:
+        by_table: "bc", "adult" to accuracies (splits,) by (method, total).
+    """
+    paid_less: dict[str, Measured] = {}
+    pafs: dict[str, Measured] = {}
+    for name, accuracy in by_table.items():
+        budgets = sorted({e for _, e in accuracy})
+        mean = {m: np.mean([accuracy[m, e] for e in budgets], axis=0) for m, _ in accuracy}
+        paid = np.array([mean[m] for m in LOOKS if m in mean])
+        papers = np.array([mean[m] for m in PAPERS_OWN if m in mean])
+        for other in (*BLIND, "one named", "constant"):
+            label = other.replace(" ", "_")
+            paid_less[f"best_paid_less_{label}_{name}"] = largest(paid - mean[other])
+            paid_less[f"best_of_the_papers_less_{label}_{name}"] = largest(papers - mean[other])
+            pafs[f"pafs_less_{label}_{name}"] = gap(mean["pafs"], mean[other])
+        pafs[f"pafs_less_cfs_{name}"] = gap(mean["pafs"], mean["cfs columns"])
+    return {"B.selection-same-guarantee": paid_less, "B.pafs-same-guarantee": pafs}
+
+
+def amenable(best: Values, paid: Values) -> Values:
+    """PAFS against CFS, at one ε for the model and at one total.
+
+    Args:
+        best: of :func:`papers.architecture.feature_rows.pafs_best`.
+        paid: of :func:`totals`.
+    """
+    values = best["B.pafs-best"] | paid["B.cfs-private-choice"]
+    names = ("validation_minus_CFS-Greedy", "validation_minus_CFS-GA", "cfs_minus_pafs")
+    return {"B.pafs-amenable": {name: values[name] for name in names}}

@@ -176,7 +176,7 @@ def best_paid(totals: Mapping[str, tuple[Totals, np.ndarray]]) -> Styler:
 
 def paid(values: Mapping[str, Measured]) -> None:
     """What the best selection that is paid for leads by, over each rival that looks at nothing, on both tables; of
-    :func:`papers.architecture.feature_rows.same_guarantee`.
+    :func:`papers.architecture.feature_cost_rows.same_guarantee`.
     """
     rivals = {"all": "all features", "random": "random subset", "one_random": "one random\ncolumn",
               "constant": "a constant", "one_named": "one named\nbeforehand"}  # fmt: skip

@@ -524,16 +524,6 @@ def strong_leads(strong: Mapping[float, Sequence[runs.Result]], rivals: Mapping[
     return values
 
 
-def totals(accuracy: Mapping[tuple[str, float], np.ndarray]) -> Values:
-    """One total for selection and model, Breast Cancer; means over the totals."""
-    budgets = sorted({e for _, e in accuracy})
-    mean = {m: np.mean([accuracy[m, e] for e in budgets], axis=0) for m, _ in accuracy}
-    awareness = {f"search_minus_{m.replace(' ', '_')}": gap(mean["search"], mean[m]) for m in BLIND}
-    cfs = {f"cfs_minus_{m.replace(' ', '_')}": gap(mean["cfs columns"], mean[m]) for m in ("pafs", *BLIND)}
-    at = {"totals": ", ".join(f"{e:g}" for e in budgets)}
-    return {"B.awareness-versus-dp": awareness | at, "B.cfs-private-choice": cfs | at}
-
-
 def single_feature(curves: Curves) -> Values:
     """The row on one feature by splits that no earlier run has."""
     return {"B.bc-single-feature": {f"best_minus_one_at_{e:g}": gain(curves, e, 1) for e in curves.epsilons}}
@@ -549,36 +539,3 @@ def adult_splits(curves: Curves) -> Values:
             "best_minus_all_adult_without_privacy": figure["best_minus_all_without_privacy"],
         },
     }
-
-
-LOOKS = ("cfs columns", "cfs attributes", "tables attributes", "label tables", "pafs", "search")  # selections that look
-PAPERS_OWN = ("cfs columns", "cfs attributes", "pafs")  # of these those of the paper
-
-
-def same_guarantee(by_table: Mapping[str, Mapping[tuple[str, float], np.ndarray]]) -> Values:
-    """The rows on selections that are paid for; means over the totals of each table, on new splits.
-
-    Args:
-        by_table: "bc", "adult" to accuracies (splits,) by (method, total).
-    """
-    paid_less: dict[str, Measured] = {}
-    pafs: dict[str, Measured] = {}
-    for name, accuracy in by_table.items():
-        budgets = sorted({e for _, e in accuracy})
-        mean = {m: np.mean([accuracy[m, e] for e in budgets], axis=0) for m, _ in accuracy}
-        paid = np.array([mean[m] for m in LOOKS if m in mean])
-        papers = np.array([mean[m] for m in PAPERS_OWN if m in mean])
-        for other in (*BLIND, "one named", "constant"):
-            label = other.replace(" ", "_")
-            paid_less[f"best_paid_less_{label}_{name}"] = largest(paid - mean[other])
-            paid_less[f"best_of_the_papers_less_{label}_{name}"] = largest(papers - mean[other])
-            pafs[f"pafs_less_{label}_{name}"] = gap(mean["pafs"], mean[other])
-        pafs[f"pafs_less_cfs_{name}"] = gap(mean["pafs"], mean["cfs columns"])
-    return {"B.selection-same-guarantee": paid_less, "B.pafs-same-guarantee": pafs}
-
-
-def amenable(best: Values, paid: Values) -> Values:
-    """PAFS against CFS, at one ε for the model and at one total; of :func:`pafs_best` and :func:`totals`."""
-    values = best["B.pafs-best"] | paid["B.cfs-private-choice"]
-    names = ("validation_minus_CFS-Greedy", "validation_minus_CFS-GA", "cfs_minus_pafs")
-    return {"B.pafs-amenable": {name: values[name] for name in names}}

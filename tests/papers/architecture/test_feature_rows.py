@@ -5,6 +5,7 @@ import pytest
 
 from book.evidence import claims, plans
 from book.evidence import rules as judged
+from papers.architecture import feature_cost_rows
 from papers.architecture import feature_rows as rows
 from papers.architecture import feature_runs as study
 from papers.architecture.feature_runs import Curves
@@ -125,7 +126,7 @@ def test_the_registered_parts_give_what_the_rules_of_one_guarantee_ask_for():
         part = parts[f"same_guarantee_{table}"]
         by_table[table] = part.function(get, **part.inputs)
         assert min(job["seed"] for job in get.jobs) == 100
-    values = rows.same_guarantee(by_table)
+    values = feature_cost_rows.same_guarantee(by_table)
     for row in ("B.selection-same-guarantee", "B.pafs-same-guarantee"):
         assert set(judged.names(claims.get(row).rule)) <= set(values[row])
     lead = values["B.pafs-same-guarantee"]["pafs_less_one_named_bc"]
