@@ -74,7 +74,8 @@ def readings(path: Path | None = None) -> str:
     text = (
         "Each claim was judged twice, from a packet that does not tell its verdict. Plants are packets whose values "
         f"were turned round, to see whether anybody looks at them: {caught}. The two readings agree on {agreed}. With "
-        f"the ledger they agree, {agreement}. {meant}"
+        f"the ledger they agree, {agreement}. That is the ledger of the day of the readings: rows whose rule was "
+        f"changed since were not read again. {meant}"
     )
     if apart:
         apart = ["Otherwise than the ledger, or each other, they say:\n", *apart, ""]
@@ -103,7 +104,8 @@ def readings_without_rule(path: Path | None = None) -> str:
     text = (
         f"{how}\nReaders put {_each(score['caught'])} of {score['plants']} plants on the side of their turned numbers, "
         f"and {_each(score['fooled'])} on that of the row as it was. {apart} They give the ledger's own verdict to "
-        f"{_each(score['with_ledger'])} of these, and its side to {_each(score['with_ledger_coarse'])}.\n\n"
+        f"{_each(score['with_ledger'])} of these, and its side to {_each(score['with_ledger_coarse'])}: of the ledger of that "
+        "day, before later changes of rules.\n\n"
         "What this shows: how often somebody who is told the sentence and the numbers, and has to find the rule alone, "
         "comes to the ledger's word. What it does not: the readings are automated and of one kind, so that their "
         "errors may be the same; the sample has equally many of each verdict, and so says nothing of the share of "
