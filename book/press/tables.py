@@ -104,8 +104,8 @@ def readings_without_rule(path: Path | None = None) -> str:
     text = (
         f"{how}\nReaders put {_each(score['caught'])} of {score['plants']} plants on the side of their turned numbers, "
         f"and {_each(score['fooled'])} on that of the row as it was. {apart} They give the ledger's own verdict to "
-        f"{_each(score['with_ledger'])} of these, and its side to {_each(score['with_ledger_coarse'])}: of the ledger of that "
-        "day, before later changes of rules.\n\n"
+        f"{_each(score['with_ledger'])} of these, and its side to {_each(score['with_ledger_coarse'])}: that of the "
+        "day of the readings, before later changes of rules.\n\n"
         "What this shows: how often somebody who is told the sentence and the numbers, and has to find the rule alone, "
         "comes to the ledger's word. What it does not: the readings are automated and of one kind, so that their "
         "errors may be the same; the sample has equally many of each verdict, and so says nothing of the share of "
