@@ -450,6 +450,7 @@ def _figure_4(at_setting: Settings) -> dict[str, dict[str, Measured]]:
             f"rate_2_less_1_5_{key}": less(high, best, account),
         }
         rows["D.fig4b"] |= {
+            f"batch_256_{key}": at_setting.mean(small, account),
             f"batch_256_less_512_{key}": less(small, base, account),
             f"batch_256_less_1024_{key}": less(small, large, account),
         }

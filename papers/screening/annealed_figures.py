@@ -138,6 +138,8 @@ def figure_4(levels: pd.DataFrame, printed: Mapping[str, tuple[float, float]]) -
         printed: the value that does best and its accuracy, for each part; a ring.
     """
     parts = levels["part"].unique()
+    if not len(parts):
+        return  # none of them in the plan
     figure, panels = plotting.column(len(parts), WIDTH, 2.6)
     for axes, part in zip(panels, parts, strict=True):
         here = levels[levels["part"] == part]
