@@ -157,7 +157,7 @@ def rejections() -> Dial:
 
 ALLOWED = axis("limit", "rejections allowed, μ₀", {"domain": [0, data.LIMITS[-1]]}, tickCount=5)
 CHOSEN = {"filter": "datum.limit === allowed"}
-BETWEEN = 7  # below delta one line has fallen by then, and the other is still above
+BETWEEN = 15  # where the label of delta ends: one line is far below it by then, and the other still above
 
 
 def _chances() -> dict[str, Any]:
@@ -168,12 +168,12 @@ def _chances() -> dict[str, Any]:
     power = f"datum.value === 1 ? '1' : '10⁻' + ({least} > 9 ? '¹' : '') + '⁰¹²³⁴⁵⁶⁷⁸⁹'[{least} % 10]"
     y = axis("chance", "probability", {"type": "log", "domain": [1e-18, 1]}, labelExpr=power, tickCount=6)
     chance = f"pow(datum.world === '{ABSENT}' ? 0.5 : {NEGATIVE[PRESENT]!r}, datum.limit + 1)"
-    named = {"type": "text", "text": "δ: rarer does not count", "align": "left", "dy": 14}
+    named = {"type": "text", "text": "δ: rarer does not count", "align": "right", "dy": 14}
     rare = {
-        "data": {"values": [{"chance": accounts.DELTA}]},  # once, and not for each row of the chart
+        "data": {"values": [{"chance": accounts.DELTA, "limit": BETWEEN}]},  # once, and not for each row of the chart
         "layer": [
             {"mark": LIMIT, "encoding": {"x": None, "y": y}},
-            {"mark": {**named, "fontSize": 13}, "encoding": {"x": {"datum": BETWEEN}, "y": y}},
+            {"mark": {**named, "fontSize": 13}, "encoding": {"y": y}},
         ],
     }
     return {
