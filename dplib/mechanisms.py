@@ -19,6 +19,7 @@ from dplib.checks import HUGE, ParameterError, array, bounded, number, positive
 
 _SQRT2 = np.sqrt(2.0)
 _FARTHEST = 1e5  # centre of a noncentral chi-square, in standard deviations: beyond, its tails have no digits
+_LARGE = 1e5  # noise over sensitivity, from which the two terms of delta agree in too many digits
 _LEAST = 1e-6  # noise over sensitivity, where epsilon is 5e11: below, it is no number any more
 
 
@@ -93,7 +94,8 @@ def gaussian_log_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayL
 
     With s = sigma / sensitivity, a = epsilon s - 1/(2s) and b = epsilon s + 1/(2s), Theorem 8 reads delta = Phi(-a) -
     e^epsilon Phi(-b). Since b^2 - a^2 = 2 epsilon, the second term is exp(-a^2/2) erfcx(b/sqrt 2)/2: nothing overflows,
-    and e^epsilon never multiplies a rounding error.
+    and e^epsilon never multiplies a rounding error. For large s the two terms are nearly one number: there delta comes
+    from the slope of erfcx at epsilon s.
 
     Args:
         sigma: standard deviation of the noise in each coordinate, >= 0; without noise delta is 1.
@@ -114,12 +116,21 @@ def gaussian_log_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayL
         far = -(a**2) / 2 + np.log(special.erfcx(a / _SQRT2) / 2 - tail)
         near = np.log(special.ndtr(-a) - np.exp(-(a**2) / 2) * tail)
         log_delta = np.where(a > 0, far, near)
+        level = -(a**2) / 2 + _log_slope(epsilon * s) - np.log(s)
+        log_delta = np.where(s >= _LARGE, level, log_delta)
         # At epsilon = 0 the two terms of the formula cancel: the total variation distance is an erf.
         log_delta = np.where(epsilon == 0, np.log(special.erf(0.5 / s / _SQRT2)), log_delta)
         log_delta = np.where(sigma == 0, 0.0, log_delta)
         log_delta = np.where((sensitivity == 0) | np.isinf(sigma) | np.isinf(epsilon), -np.inf, log_delta)
     # nan remains only where the exponent or the difference underflows: beyond anything a float can hold.
     return np.where(np.isnan(log_delta), -np.inf, log_delta)[()]
+
+
+def _log_slope(x):
+    """ln of minus the derivative of erfcx(x / sqrt 2) / 2, which is 1/sqrt(2 pi) - x erfcx(x / sqrt 2) / 2, x >= 0."""
+    near = 1 / np.sqrt(2 * np.pi) - x * special.erfcx(x / _SQRT2) / 2
+    far = (1 - 3 / x**2 + 15 / x**4) / np.sqrt(2 * np.pi) / x / x  # beyond, the terms cancel; the next one is 105/x^6
+    return np.log(np.where(x > 100, far, near))
 
 
 def gaussian_epsilon(sigma: ArrayLike, sensitivity: ArrayLike, delta: ArrayLike) -> float | np.ndarray:

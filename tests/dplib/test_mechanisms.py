@@ -42,6 +42,27 @@ def test_gaussian_log_delta_against_sixty_digits(sigma, epsilon):
     assert mechanisms.gaussian_log_delta(7 * sigma, 7, epsilon) == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("sigma", [0.99e5, 1e5, 1e8, 1e12, 1433699918667449.2, 1e100])
+def test_log_delta_of_large_noise_against_hundreds_of_digits(sigma):
+    """Both terms of the formula are one number there: delta was too small, or 0."""
+    for level in (0, 1e-9, 0.1, 1, 5, 20.375, 38, 99, 101, 300):
+        epsilon = level / sigma
+        with mpmath.workdps(300):
+            s, e = mpmath.mpf(sigma), mpmath.mpf(epsilon)
+            above = [mpmath.erfc((e * s + sign / (2 * s)) / mpmath.sqrt(2)) / 2 for sign in (-1, 1)]
+            exact = float(mpmath.log(above[0] - mpmath.exp(e) * above[1]))
+        assert mechanisms.gaussian_log_delta(sigma, 1, epsilon) == pytest.approx(exact, rel=1e-11, abs=1e-8)
+
+
+def test_epsilon_of_large_noise_spends_its_delta():
+    for sigma, delta in [(1e6, 1e-7), (1e8, 1e-300), (1e12, 1e-13), (1e15, 1e-17)]:
+        e = mechanisms.gaussian_epsilon(sigma, 1.0, delta)
+        with mpmath.workdps(300):
+            s, e = mpmath.mpf(sigma), mpmath.mpf(e)
+            exact = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+        assert float(exact) == pytest.approx(delta, rel=1e-9, abs=0)
+
+
 @pytest.mark.parametrize(("sigma", "epsilon"), [(0.7, 0.5), (1, 1), (2, 0), (4, 0.2)])
 def test_gaussian_delta_against_integration_of_its_definition(sigma, epsilon):
     assert mechanisms.gaussian_delta(sigma, 1, epsilon) == pytest.approx(hockey_stick(1, sigma, sigma, epsilon))
