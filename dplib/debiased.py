@@ -56,15 +56,13 @@ def softmax_loss(classes: int) -> Loss:
         ParameterError: for a value outside its range.
     """
 
-    def probabilities(scores):
-        shifted = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return shifted / shifted.sum(axis=-1, keepdims=True)
-
     def gradients(scores):
-        return probabilities(scores)[..., None, :] - np.eye(classes)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return (weights / weights.sum(axis=-1, keepdims=True))[..., None, :] - np.eye(classes)
 
     def values(scores):
-        return -np.log(probabilities(scores))
+        below = scores - scores.max(axis=-1, keepdims=True)
+        return np.log(np.exp(below).sum(axis=-1, keepdims=True)) - below  # of a label of no probability, too
 
     return Loss(classes, classes, gradients, values, np.sqrt(2.0))
 

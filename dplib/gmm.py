@@ -14,10 +14,24 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.stats import norm
 
-from dplib.checks import ParameterError, bounded, generator, integer, number, numbers, one_of, shaped
+from dplib import rdp
+from dplib.checks import (
+    HUGE,
+    ParameterError,
+    bounded,
+    described,
+    generator,
+    integer,
+    number,
+    numbers,
+    one_of,
+    shaped,
+    single,
+)
 
 _TABLE = 1 << 16  # quantiles of the variance estimate: as many as a 16-bit random number can name
 _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor's cache
+_N_PER_CLASS = integer(6, 10**9)
 
 
 @dataclass(frozen=True)
@@ -27,8 +41,8 @@ class Mixture:
     Args:
         mu1: mean of class 1, shape (p,).
         mu2: mean of class 2, shape (p,).
-        variances: diagonal of Sigma, shape (p,), without the noise.
-        n_per_class: training points of each class, at least 6 (below, the error's moments hardly exist).
+        variances: diagonal of Sigma, shape (p,), without the noise, >= 0: 0 for what only the noise makes vary.
+        n_per_class: training points of each class, whole, in [6, 1e9] (below 6, the error's moments hardly exist).
         noise_sd: standard deviation of the noise on each coordinate, in [0, 1e50].
 
     Raises:
@@ -42,12 +56,12 @@ class Mixture:
     noise_sd: float = 0.0
 
     def __post_init__(self):
-        for name in ("mu1", "mu2", "variances"):
-            object.__setattr__(self, name, shaped(name, getattr(self, name), "(p)"))
+        for name, least in (("mu1", -HUGE), ("mu2", -HUGE), ("variances", 0.0)):
+            object.__setattr__(self, name, shaped(name, getattr(self, name), "(p)", least))
         shapes = {v.shape for v in (self.mu1, self.mu2, self.variances)}
         if len(shapes) != 1:
             raise ParameterError(f"mu1, mu2, variances have shapes {sorted(shapes)}: they must be one shape (p,).")
-        number(6, 1e9).check("n_per_class", self.n_per_class)
+        _N_PER_CLASS.check("n_per_class", self.n_per_class)
         number(0, 1e50).check("noise_sd", self.noise_sd)
         if not np.all(self.released > 0):
             raise ParameterError("variances + noise_sd**2 has an entry that is not above 0: drop constant features.")
@@ -85,9 +99,8 @@ class Mixture:
 
 @bounded(
     p=integer(1, 10**7),
-    n_per_class=number(6, 1e9),
+    n_per_class=_N_PER_CLASS,
     distance=number(0, 1e50),
-    informative=integer(1, 10**7),
     noise_sd=number(0, 1e50),
 )
 def two_classes(
@@ -97,14 +110,16 @@ def two_classes(
 
     Args:
         p: features, whole, in [1, 1e7].
-        n_per_class: training points of each class, in [6, 1e9].
+        n_per_class: training points of each class, whole, in [6, 1e9].
         distance: of the class means in each informative feature, in [0, 1e50].
-        informative: how many features, the first ones, tell the classes apart; None for all.
+        informative: how many features, the first ones, tell the classes apart, whole, in [1, p]; None for all.
         noise_sd: standard deviation of the noise on each coordinate, in [0, 1e50].
 
     Raises:
         ParameterError: for a value outside its range.
     """
+    if informative is not None:
+        integer(1, p).check("informative", informative)
     mean = np.zeros(p)
     mean[:informative] = distance / 2
     return Mixture(mean, -mean, np.ones(p), n_per_class, noise_sd)
@@ -169,12 +184,15 @@ class Fisher:
     variances: np.ndarray  # diagonal of Sigma_hat
 
     def is_class1(self, x: np.ndarray) -> np.ndarray:
-        """Which points are called class 1, bool (m,).
+        """Which points are called class 1, bool (n,).
 
         Args:
-            x: points, shape (m, p).
+            x: points, shape (n, p), finite.
+
+        Raises:
+            ParameterError: for other points.
         """
-        return (x - self.midpoint) @ self.weights > 0
+        return (shaped("x", x, "(n, p)", sizes=self.midpoint.shape) - self.midpoint) @ self.weights > 0
 
     def errors(self, setting: Mixture, test: str = "noisy") -> np.ndarray:
         """Exact error on a new point of class 1 and of class 2, given the training data: shape (2,), eq. (7).
@@ -202,16 +220,23 @@ def fit(x1: np.ndarray, x2: np.ndarray) -> Fisher:
     """Eqs. (5) and (6) from training points.
 
     Args:
-        x1: points of class 1, shape (n1, p).
-        x2: points of class 2, shape (n2, p).
+        x1: points of class 1, shape (n1, p), finite, n1 at least 2.
+        x2: points of class 2, shape (n2, p), finite, n2 at least 2.
 
     Raises:
-        ParameterError: where a feature is constant in both classes.
+        ParameterError: for other points, or where a feature is constant in both classes.
     """
+    x1 = shaped("x1", x1, "(points, p)")
+    x2 = shaped("x2", x2, "(points, p)", sizes=x1.shape[1:])
+    for name, x in (("x1", x1), ("x2", x2)):
+        if len(x) < 2:
+            raise ParameterError(f"{name} = {described(x)} is not allowed: a variance takes at least 2 points.")
     mean1, mean2 = x1.mean(axis=0), x2.mean(axis=0)
     variances = (x1.var(axis=0, ddof=1) + x2.var(axis=0, ddof=1)) / 2
-    if not np.all(variances > 0):
-        raise ParameterError(f"feature {np.argmin(variances)} is constant in the training data: drop it or add noise.")
+    # By their range as well: of equal numbers, the mean may be rounded, and the variance a little above 0.
+    vary = (variances > 0) & ((np.ptp(x1, axis=0) > 0) | (np.ptp(x2, axis=0) > 0))
+    if not vary.all():
+        raise ParameterError(f"feature {np.argmin(vary)} is constant in the training data: drop it or add noise.")
     return Fisher((mean1 - mean2) / variances, (mean1 + mean2) / 2, variances)
 
 
@@ -320,7 +345,7 @@ def _blocks(setting: Mixture, replicates: int, rng: np.random.Generator):
         yield part, z, table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]
 
 
-@bounded(n=numbers(1, 1e18))
+@bounded(n=single(numbers(1, 1e18)))
 def advantage(psi: np.ndarray, n: int) -> np.ndarray:
     """1/2 minus the error, averaged over both classes and over the shift.
 
@@ -358,7 +383,7 @@ def gamma(setting: Mixture) -> float:
 
 @bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
 def theorem6_psi(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.ndarray:
-    """Argument of Phi in Theorem 6, eq. (9), with both o_p(1) set to 0; arguments broadcast.
+    """Argument of Phi in Theorem 6, eq. (9), with both o_p(1) set to 0; 0 where gamma is 0. Arguments broadcast.
 
     Args:
         gamma: eq. (10): squared Mahalanobis distance of the class means, >= 0.
@@ -366,9 +391,11 @@ def theorem6_psi(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.nda
         n: training points of both classes together, in [1, 1e18].
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
-    return np.asarray(gamma) / (2 * np.sqrt(4 * np.asarray(p) / n + gamma))
+    gamma, p, n = rdp.arrays(gamma=gamma, p=p, n=n)
+    below = 2 * np.sqrt(4 * p / n + gamma)
+    return np.divide(gamma, below, out=np.zeros(gamma.shape), where=below > 0)[()]
 
 
 @bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
@@ -381,12 +408,12 @@ def theorem6(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.ndarray
         n: training points of both classes together, in [1, 1e18].
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     return norm.cdf(-theorem6_psi(gamma, p, n))
 
 
-@bounded(n_per_class=number(6, 1e9))
+@bounded(n_per_class=_N_PER_CLASS)
 def finite_n(n_per_class: int) -> float:
     """What an estimated Sigma costs: Psi is sqrt((nu - 4)/(nu - 2)) times that of Theorem 6, nu = 2 n_per_class - 2.
 
@@ -394,7 +421,7 @@ def finite_n(n_per_class: int) -> float:
     is sqrt(nu/(nu - 2)) instead, above 1.
 
     Args:
-        n_per_class: training points of each class, in [6, 1e9].
+        n_per_class: training points of each class, whole, in [6, 1e9].
 
     Raises:
         ParameterError: for a value outside its range.
@@ -411,11 +438,17 @@ def predicted_error(setting: Mixture, test: str = "noisy") -> float:
     Args:
         setting: the two classes, and the noise.
         test: whether the test point is "clean" or "noisy".
+
+    Raises:
+        ParameterError: for another test.
     """
     g, v = gamma(setting), setting.released
     weights2 = setting.alpha**2 / v + 2 / setting.n_per_class  # mean of alpha_hat^2 / v, feature by feature
     variance = np.sum(weights2 * setting.test_variances(test) / v)
-    psi = finite_n(setting.n_per_class) * g / 2 / np.sqrt(variance)
+    pull = finite_n(setting.n_per_class) * g / 2
+    if variance == 0:  # clean test points that do not vary: only the shift is random, the limit of what follows
+        return float(norm.cdf(-pull / np.sqrt(np.sum(weights2) / setting.n)))
+    psi = pull / np.sqrt(variance)
     shift = np.sum(weights2) / variance / setting.n  # variance of the shift in units of psi
     return float(norm.cdf(-psi / np.sqrt(1 + shift)))
 

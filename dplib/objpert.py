@@ -52,8 +52,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from dplib import rdp
 from dplib.checks import (
     ParameterError,
+    array,
     boolean,
     bounded,
     described,
@@ -63,6 +65,7 @@ from dplib.checks import (
     numbers,
     one_of,
     reals,
+    shaped,
     truths,
 )
 
@@ -102,18 +105,25 @@ class Fit:
         """Log-odds of label 1, shape (problems, m).
 
         Args:
-            x: rows, shape (m, d).
+            x: rows, shape (m, d), finite.
+
+        Raises:
+            ParameterError: for other rows.
         """
-        return self.coef @ np.asarray(x, dtype=float).T + self.intercept[..., None]
+        return self.coef @ shaped("x", x, "(n, d)", sizes=self.coef.shape[-1:]).T + self.intercept[..., None]
 
     def accuracy(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Share of the labels that each model predicts, shape (problems,).
 
         Args:
-            x: rows, shape (m, d).
+            x: rows, shape (m, d), finite.
             y: labels, shape (m,), 0 or 1.
+
+        Raises:
+            ParameterError: for other rows or labels.
         """
-        return ((self.decision(x) > 0) == np.asarray(y)).mean(axis=-1)
+        right = self.decision(x) > 0
+        return (right == truths("y", y, "(n)", sizes=right.shape[-1:])).mean(axis=-1)
 
 
 @bounded(tol=number(1e-15, 1e-3), problems=integer(1, 10**7), rng=generator())
@@ -161,16 +171,19 @@ def fit(
     x, y = _data(x, y)
     boolean().check("intercept", intercept)
     n, d = x.shape
-    given = {"epsilon": (epsilon, 0), "regularisation": (regularisation, 0), "norm_bound": (norm_bound, 0)}
-    given |= {"masks": (masks, 1), "noise": (noise, 1)}
-    count = _count(problems, {name: np.asarray(a) for name, (a, rest) in given.items() if np.ndim(a) > rest})
+    epsilon = positive("epsilon", epsilon, infinite=True)
+    regularisation, norm_bound = positive("regularisation", regularisation), positive("norm_bound", norm_bound)
+    masks = None if masks is None else array("masks", masks)
+    noise = None if noise is None else reals("noise", noise)
+    for_each = {"epsilon": epsilon, "regularisation": regularisation, "norm_bound": norm_bound}
+    count = _count(problems, for_each, {"masks": masks, "noise": noise})
     used = np.ones((count, d), dtype=bool) if masks is None else _mask(masks, (count, d))
-    bound = np.broadcast_to(positive("norm_bound", norm_bound), count)
+    bound = np.broadcast_to(norm_bound, count)
     _check_norms(x, used, bound)
     r = np.sqrt(bound**2 + 1) if intercept else bound
     constants = calibrate(epsilon, regularisation, r, variant=variant, neighbours=neighbours)
     rate, extra = (np.broadcast_to(a, count) for a in (constants.noise_rate, constants.extra))
-    l2 = np.asarray(regularisation, dtype=float) + extra
+    l2 = regularisation + extra
     prices = np.repeat(l2[:, None], d + intercept, axis=1)
     leverage = r**2 / l2
     if intercept:
@@ -181,9 +194,9 @@ def fit(
                 leverage = bound**2 / l2 + 1 / extra
     if noise is None:
         noise = draw_noise(rate, used, rng)
-    elif np.shape(noise) != used.shape or not np.isfinite(noise).all():
-        raise ParameterError(f"noise of shape {np.shape(noise)} must be finite and of shape {used.shape}.")
-    linear = np.where(used, np.asarray(noise, dtype=float) - y @ x, 0.0)
+    elif noise.shape != used.shape or not np.isfinite(noise).all():
+        raise ParameterError(f"noise of shape {noise.shape} must be finite and of shape {used.shape}.")
+    linear = np.where(used, noise - y @ x, 0.0)
     side = _unbounded(prices, linear, n) if intercept else np.zeros(count)
     most = np.maximum(UNTOLD / np.where(np.isinf(rate), 0.0, rate).clip(1e-100), ROUNDED * n * r)
     w, gradient_norm, converged = _solve(x, linear, prices, used, side, tol, most, device)
@@ -226,9 +239,12 @@ def draw_noise(noise_rate: np.ndarray, used: np.ndarray, rng: np.random.Generato
 
 
 def _uniform(shape) -> np.ndarray:
-    """Uniform on (0, 1) from the operating system's cryptographic source, in steps of 2^-53."""
+    """Uniform on (0, 1) from the operating system's cryptographic source: odd multiples of 2^-53, all of them floats.
+
+    Twice as many would be rounded in the upper half, the last of them to 1, whose noise is infinite, and one to 1/2.
+    """
     words = np.frombuffer(secrets.token_bytes(8 * int(np.prod(shape))), dtype=np.uint64)
-    return (((words >> np.uint64(11)) + 0.5) * 2.0**-53).reshape(shape)
+    return (((words >> np.uint64(12)) + 0.5) * 2.0**-52).reshape(shape)
 
 
 def _unbounded(prices, linear, n) -> np.ndarray:
@@ -273,8 +289,13 @@ def _data(x, y) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def _count(problems, arrays: dict[str, np.ndarray]) -> int:
-    """The number of problems that the arrays agree on."""
+def _count(problems, for_each: dict[str, np.ndarray], tables: dict[str, np.ndarray | None]) -> int:
+    """The number of problems that the arrays agree on: numbers (problems,) or (), and tables (problems, d) or (d,)."""
+    for name, a in for_each.items():
+        if a.ndim > 1:
+            raise ParameterError(f"{name} of shape {a.shape} is not allowed: it must be one number, or (problems,).")
+    arrays = {name: a for name, a in for_each.items() if a.ndim}
+    arrays |= {name: a for name, a in tables.items() if a is not None and a.ndim > 1}
     count = problems or next((len(a) for a in arrays.values()), 1)
     for name, a in arrays.items():
         if len(a) != count:
@@ -283,7 +304,6 @@ def _count(problems, arrays: dict[str, np.ndarray]) -> int:
 
 
 def _mask(mask, shape: tuple[int, int]) -> np.ndarray:
-    mask = np.asarray(mask)
     if mask.dtype != bool or mask.shape[-1:] != shape[1:] or mask.ndim > 2:
         raise ParameterError(f"masks of shape {mask.shape} must be bool, of shape {shape} or ({shape[1]},).")
     return np.broadcast_to(mask, shape)
@@ -340,7 +360,8 @@ def calibrate(
         neighbours: "replace" one record, or "add_remove" one (``sound`` only).
 
     Raises:
-        ParameterError: for a value outside its range, or neighbours that the variant is not defined for.
+        ParameterError: for a value outside its range, shapes that do not fit, or neighbours that the variant is not
+            defined for.
     """
     one_of(*VARIANTS).check("variant", variant)
     one_of(*NEIGHBOURS).check("neighbours", neighbours)
@@ -349,7 +370,7 @@ def calibrate(
     epsilon = positive("epsilon", epsilon, infinite=True)
     regularisation = positive("regularisation", regularisation)
     norm_bound = positive("norm_bound", norm_bound)
-    epsilon, l2, r = np.broadcast_arrays(epsilon, regularisation, norm_bound)
+    epsilon, l2, r = rdp.together(epsilon, regularisation, norm_bound)
     if variant == "sound":
         return _sound(epsilon, l2, r, neighbours)
     curvature = 0.25 * r**2 if variant == "cms" else 0.25 * r
@@ -368,7 +389,8 @@ def calibrate(
 def privacy_loss(
     noise_rate: ArrayLike, norm_bound: ArrayLike, leverage: ArrayLike, *, neighbours: str = "replace"
 ) -> float | np.ndarray:
-    """The epsilon that a noise rate spends: the exact supremum over data sets of any size (module docstring).
+    """The epsilon that a noise rate spends: the exact supremum over data sets of any size (module docstring). Arguments
+    broadcast.
 
     It is attained in the limit from two dimensions on (from one, when a record is added or removed).
 
@@ -379,10 +401,10 @@ def privacy_loss(
         neighbours: "replace" or "add_remove".
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     one_of(*NEIGHBOURS).check("neighbours", neighbours)
-    noise_rate, norm_bound, leverage = (np.asarray(a, dtype=float) for a in (noise_rate, norm_bound, leverage))
+    noise_rate, norm_bound, leverage = rdp.arrays(noise_rate=noise_rate, norm_bound=norm_bound, leverage=leverage)
     pull = noise_rate * norm_bound
     return (_added(pull, leverage) + (pull if neighbours == "replace" else 0.0))[()]
 
@@ -432,14 +454,14 @@ def positive(name: str, values: ArrayLike, infinite: bool = False) -> np.ndarray
         infinite: inf is allowed as well.
 
     Raises:
-        ParameterError: for a value outside [1e-12, 1e12], or one that is inf where that is not allowed.
+        ParameterError: for a value outside [1e-12, 1e12], one that is inf where that is not allowed, or a masked array.
     """
-    array = np.asarray(values)
-    is_number = array.dtype.kind in "iuf"
-    inside = (array >= LEAST) & (array <= MOST) | (infinite & np.isinf(array) & (array > 0)) if is_number else False
+    given = array(name, values)
+    is_number = given.dtype.kind in "iuf"
+    inside = (given >= LEAST) & (given <= MOST) | (infinite & np.isinf(given) & (given > 0)) if is_number else False
     wrong = ~np.asarray(inside)
     if wrong.any():
-        shown = array[wrong].flat[0] if is_number and array.ndim else repr(values)[:60]
+        shown = given[wrong].flat[0] if is_number and given.ndim else repr(values)[:60]
         allowed = f"greater than 0, in [{LEAST:g}, {MOST:g}]" + (", or inf for no noise" if infinite else "")
         raise ParameterError(f"{name} = {shown} is not allowed: it must be {allowed}.")
-    return array.astype(float)
+    return given.astype(float)

@@ -86,17 +86,18 @@ def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator
     """Step 4b: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
 
     Args:
-        counts: shape (groups, K), whole numbers.
+        counts: shape (groups, K), whole numbers from 0 to 2^53.
         epsilon: in [0.0002, 160]; inf adds nothing.
         rng: None for the operating system's cryptographic source, or a generator, for experiments.
 
     Raises:
-        ParameterError: for a value outside its range, or counts that are no whole numbers.
+        ParameterError: for a value outside its range, or counts that are no such numbers.
     """
     counts = array("counts", counts)
-    if counts.dtype.kind not in "iu" or counts.ndim != 2 or (counts < 0).any():
+    if counts.dtype.kind not in "iu" or counts.ndim != 2 or ((counts < 0) | (counts > 2**53)).any():
         raise ParameterError(
-            f"counts = {described(counts)} is not allowed: they must be whole numbers from 0, shape (groups, K)."
+            f"counts = {described(counts)} is not allowed: they must be whole numbers from 0 to 2^53, shape (groups, "
+            "K)."
         )
     counts = counts.astype(np.int64)
     if np.isinf(epsilon):

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import HUGE, ParameterError, bounded, generator, indices, integer, number, sets, shaped, truths
+from dplib.checks import ParameterError, bounded, described, generator, indices, integer, number, sets, shaped, truths
 
 KINDS = ("target", "likelihood")
 
-
+_MOST = float(np.finfo(np.float32).max)
 _BUDGET = number(1e-9, 700)
 _COINS = number(0, 30)  # uniform numbers of 53 bits know no rarer event than 2^-53, which is e^-36
 
@@ -36,7 +36,7 @@ class Evidence:
         kind: "target": ``values`` are weights on the labels, of sum 1 (or 0 for a record that is left out), and the
             loss is -sum_y values_y ln p(y | x). "likelihood": they are ln q(release | y), up to a number for each
             record, and the loss is -ln sum_y p(y | x) q(release | y). All zero says nothing.
-        values: shape (n, K), float32.
+        values: shape (n, K), kept as float32: numbers in [-3.4e38, 3.4e38], or -inf where a release is impossible.
 
     Raises:
         ParameterError: for another kind, or values that are no such table.
@@ -48,7 +48,9 @@ class Evidence:
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ParameterError(f"kind = {self.kind!r} is not allowed: it must be one of {', '.join(KINDS)}.")
-        shaped("values", self.values, "(n, K)", -np.inf if self.kind == "likelihood" else -HUGE)
+        values = shaped("values", self.values, "(n, K)", -np.inf if self.kind == "likelihood" else -_MOST, _MOST)
+        with np.errstate(over="ignore"):  # a likelihood of e^-1e39 is none
+            object.__setattr__(self, "values", values.astype(np.float32))
 
 
 @bounded(classes=integer(1, 10**6))
@@ -79,27 +81,30 @@ def _members(members, answers) -> tuple[np.ndarray, np.ndarray]:
     n, classes = len(answers), members.shape[-1]
     if members.shape not in ((classes,), (n, classes)):
         raise ParameterError(f"members of shape {members.shape} are not allowed: ({n}, {classes}) or ({classes},) is.")
-    return np.broadcast_to(members, (n, classes)), answers
+    members = np.broadcast_to(members, (n, classes))
+    if not members[np.arange(n), answers].all():
+        raise ParameterError(f"answers = {described(answers)} is not allowed: each must be in its own set of members.")
+    return members, answers
 
 
 @bounded(epsilon=_BUDGET)
 def debiased(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence:
     """Weights whose mean over RRTop-k's answers is the one-hot true label, where that is in Y_k (eq. (17), Lemma 18).
 
-    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q).
+    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q), where 1 - k q = (e^epsilon - 1) q.
 
     Args:
-        answers: of RRTop-k, shape (n,), whole numbers from 0.
+        answers: of RRTop-k, shape (n,), whole numbers from 0, each in its set.
         members: bool, (n, K) or (K,): the sets Y_k; all True for plain RR.
         epsilon: budget of each label, in [1e-9, 700].
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or an answer that is not in its set.
     """
     members, answers = _members(members, answers)
     k = members.sum(axis=1, keepdims=True)
     q = 1 / (np.exp(epsilon) + k - 1)
-    values = (_one_hot(answers, members.shape[1], float) - q * members) / (1 - k * q)
+    values = (_one_hot(answers, members.shape[1], float) - q * members) / (np.expm1(epsilon) * q)
     return Evidence("target", np.where(k == 1, members, values).astype(np.float32))
 
 
@@ -108,12 +113,12 @@ def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) ->
     """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer.
 
     Args:
-        answers: of RRTop-k, shape (n,), whole numbers from 0.
+        answers: of RRTop-k, shape (n,), whole numbers from 0, each in its set.
         members: bool, (n, K) or (K,): the sets Y_k; all True for plain RR.
         epsilon: budget of each label, in [0, 700].
 
     Raises:
-        ParameterError: for a value outside its range, or an answer that is none of the labels.
+        ParameterError: for a value outside its range, or an answer that is not in its set.
     """
     members, answers = _members(members, answers)
     k = members.sum(axis=1, keepdims=True)
@@ -243,7 +248,8 @@ def posterior(prior: ArrayLike, evidence: Evidence) -> np.ndarray:
         evidence: a likelihood.
 
     Raises:
-        ParameterError: for evidence that is a target, or a prior that is none or does not fit it.
+        ParameterError: for evidence that is a target, a prior that is none or does not fit it, or a release that is
+            impossible for every label of a prior above 0.
     """
     if evidence.kind != "likelihood":
         raise ParameterError("evidence is a target: only a likelihood has a posterior.")
@@ -256,5 +262,8 @@ def posterior(prior: ArrayLike, evidence: Evidence) -> np.ndarray:
         )
     with np.errstate(divide="ignore"):
         log = np.log(prior) + evidence.values
-    log -= log.max(axis=1, keepdims=True)
+    likeliest = log.max(axis=1, keepdims=True)
+    if np.isneginf(likeliest).any():
+        raise ParameterError("evidence holds a release that is impossible under its prior: there is no posterior.")
+    log -= likeliest
     return np.exp(log) / np.exp(log).sum(axis=1, keepdims=True)

@@ -29,15 +29,22 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special, stats
 
 from dplib import accounting, rdp
-from dplib.checks import ParameterError, Rule, bounded, integer, number, numbers, one_of
+from dplib.checks import ParameterError, Rule, array, bounded, integer, number, numbers, one_of, single
 
 
 def _is_shape(value) -> bool:
     return number(-0.999, 1e6).accepts(value) and not 0 < abs(value) < 1e-6
 
 
+def _are_pairs(value) -> bool:  # a list or a tuple: a generator, once walked, would cost nothing
+    return isinstance(value, list | tuple) and all(isinstance(v, list | tuple) and len(v) == 2 for v in value)
+
+
 _MEAN_RUNS = number(1, 1e9)
 _SHAPE = Rule("0, or a number in [-0.999, 1e+06] at least 1e-6 from it", _is_shape)
+_SELECTIONS = Rule("a list of pairs (mean_runs, shape)", _are_pairs)
+_SAMPLE_RATE, _STEPS = single(numbers(1e-100, 1)), single(numbers(0, 2**53, whole=True))
+_DELTA = single(numbers(1e-300, 1))  # 1 itself is refused by the accountant
 
 
 @dataclass(frozen=True)
@@ -49,11 +56,12 @@ class Search:
 
     Args:
         trainings: a cap fixed in advance, see the module; whole, in [0, 1e9].
-        selections: pairs (mean_runs, shape). mean_runs, in [1, 1e9], is the expected number of runs; shape > -1 is that
-            of the truncated negative binomial distribution of their number (1 geometric, 0 logarithmic).
+        selections: pairs (mean_runs, shape), a list or a tuple of them. mean_runs, in [1, 1e9], is the expected number
+            of runs; shape > -1 is that of the truncated negative binomial distribution of their number (1 geometric, 0
+            logarithmic).
 
     Raises:
-        ParameterError: for a value outside its range, or a search that does nothing.
+        ParameterError: for a value outside its range, what is no pair, or a search that does nothing.
     """
 
     trainings: int = 0
@@ -61,6 +69,8 @@ class Search:
 
     def __post_init__(self):
         integer(0, 10**9).check("trainings", self.trainings)
+        _SELECTIONS.check("selections", self.selections)
+        object.__setattr__(self, "selections", tuple(map(tuple, self.selections)))
         for mean_runs, shape in self.selections:
             number(1, 1e9).check("mean_runs", mean_runs)
             _SHAPE.check("shape", shape)
@@ -68,6 +78,7 @@ class Search:
             raise ParameterError("trainings = 0 is not allowed without a selection: a search needs one of both.")
 
 
+@bounded(noise_multiplier=single(numbers(0, 1e100)), sample_rate=_SAMPLE_RATE, steps=_STEPS, delta=_DELTA)
 def dpsgd_epsilon(search: Search, noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
     """Epsilon at ``delta`` for the training records of a search whose every training is DP-SGD of the same setting.
 
@@ -76,20 +87,27 @@ def dpsgd_epsilon(search: Search, noise_multiplier: float, sample_rate: float, s
 
     Args:
         search: what is trained and what is selected.
-        noise_multiplier: standard deviation of the noise over the clipping norm, >= 0.
-        sample_rate: in (0, 1].
-        steps: of each training, whole, >= 0.
-        delta: in [1e-300, 1).
+        noise_multiplier: standard deviation of the noise over the clipping norm, one number in [0, 1e100]; 0 costs inf.
+        sample_rate: one number in [1e-100, 1].
+        steps: of each training, whole, in [0, 2^53].
+        delta: one number in [1e-300, 1).
 
     Raises:
-        ParameterError: as :func:`dplib.rdp.rdp`.
+        ParameterError: for a value outside its range.
     """
-    single = rdp.rdp(noise_multiplier, sample_rate, steps)
-    total = search.trainings * single + sum(selection_rdp(single, *selection) for selection in search.selections)
+    training = rdp.rdp(noise_multiplier, sample_rate, steps)
+    one_by_one = search.trainings * training if search.trainings else 0.0  # 0 times inf is no number
+    total = one_by_one + sum(selection_rdp(training, *selection) for selection in search.selections)
     return float(rdp.to_epsilon(total, rdp.ORDERS, delta).min())
 
 
-@bounded(total_epsilon=number(1e-6, 1e6), steps=integer(1, 10**12), rtol=number(1e-12, 1))
+@bounded(
+    total_epsilon=number(1e-6, 1e6),
+    delta=_DELTA,
+    sample_rate=_SAMPLE_RATE,
+    steps=integer(1, 10**12),
+    rtol=number(1e-12, 1),
+)
 def noise_for(
     search: Search, total_epsilon: float, delta: float, sample_rate: float, steps: int, rtol: float = 1e-6
 ) -> float:
@@ -98,8 +116,8 @@ def noise_for(
     Args:
         search: what is trained and what is selected.
         total_epsilon: budget of the whole search, in [1e-6, 1e6].
-        delta: in [1e-300, 1).
-        sample_rate: in (0, 1].
+        delta: one number in [1e-300, 1).
+        sample_rate: one number in [1e-100, 1].
         steps: of each training, whole, in [1, 1e12].
         rtol: the result is at most this much above the least, relatively, and never below it, in [1e-12, 1].
 
@@ -165,10 +183,11 @@ def composed_epsilon(
             all epsilon-DP mechanisms (Kairouz, Oh and Viswanath 2015, Theorem 3.3); randomised response attains it.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     one_of(*_RULE).check("rule", rule)
-    return np.vectorize(_RULE[rule], otypes=[float])(epsilon, count, delta)[()]
+    values = rdp.together(*(array("value", value) for value in (epsilon, count, delta)))
+    return np.vectorize(_RULE[rule], otypes=[float])(*values)[()]
 
 
 def _printed(epsilon, count, delta):
@@ -218,6 +237,8 @@ def selection_rdp(divergence: ArrayLike, mean_runs: float, shape: float, orders:
         ParameterError: for a value outside its range, or orders that do not increase or are not one a divergence.
     """
     divergence, orders = rdp.numbers("divergence", divergence), rdp.check_each_order("divergence", divergence, orders)
+    if divergence.ndim != 1 or not divergence.size:  # the least over several mechanisms bounds none but one of them
+        raise ParameterError(f"divergence of shape {divergence.shape} is not allowed: it must be of shape (k,).")
     if not (np.diff(orders) > 0).all():  # the last line would take small divergences for those of larger orders
         raise ParameterError("orders must increase.")
     if not (divergence >= 0).all():
@@ -231,7 +252,8 @@ def selection_rdp(divergence: ArrayLike, mean_runs: float, shape: float, orders:
 def stopping(mean_runs: float, shape: float) -> float:
     """The parameter gamma of the truncated negative binomial with this mean; 1/mean for the geometric (shape 1).
 
-    Mean: shape (1/gamma - 1) / (1 - gamma^shape), or (1/gamma - 1) / ln(1/gamma) for shape 0.
+    Mean: shape (1/gamma - 1) / (1 - gamma^shape), or (1/gamma - 1) / ln(1/gamma) for shape 0. Below 1 where the mean is
+    above 1: a gamma that rounds to 1 is given as the number before it, since a smaller one costs more.
 
     Args:
         mean_runs: expected number of runs, in [1, 1e9].
@@ -254,7 +276,10 @@ def stopping(mean_runs: float, shape: float) -> float:
             low *= 2
     if not np.isfinite(reached):  # near shape -1 the mean grows like a power of 1/gamma that is nearly 0
         raise ParameterError(f"mean_runs = {mean_runs:g} is out of reach with shape = {shape:g}.")
-    return float(np.exp(optimize.brentq(excess, low, -1e-12, xtol=1e-15, rtol=1e-14)))
+    if excess(-1e-12) < 0:
+        return float(np.exp(optimize.brentq(excess, low, -1e-12, xtol=1e-15, rtol=1e-14)))
+    root = optimize.brentq(excess, -1e-12, -1e-24, xtol=1e-27, rtol=1e-14)  # the mean is nearly 1, or the shape large
+    return float(np.nextafter(np.exp(root), 0.0))
 
 
 @bounded(mean_runs=_MEAN_RUNS, shape=_SHAPE, most=integer(1, 10**8))
@@ -321,9 +346,10 @@ def equation_9(
         Epsilon', closed form by Lambert's W; inf where it would be 1/2 or more, which the theorem does not cover.
 
     Raises:
-        ParameterError: for a value outside its range, or another form.
+        ParameterError: for a value outside its range, another form, or shapes that do not fit.
     """
-    slope = np.asarray(loss) * validation / 4  # epsilon' e^(slope epsilon') = C
+    loss, validation, count, failure = rdp.arrays(loss=loss, validation=validation, count=count, failure=failure)
+    slope = loss * validation / 4  # epsilon' e^(slope epsilon') = C
     root = special.lambertw(slope * _constant(count, failure, form)).real / slope
     return np.where(root < 0.5, root, np.inf)[()]
 
@@ -333,12 +359,12 @@ def _constant(count, failure, form):
     return count / failure if form == "corrected" else 1 / (count * failure)
 
 
-@bounded(selection_epsilon=number(1e-9, 1e6), failure=number(1e-100, 1), p=number(1e-100, 1))
+@bounded(selection_epsilon=number(1e-9, 0.5), failure=number(1e-100, 1), p=number(1e-100, 1))
 def theorem_runs(selection_epsilon: float, failure: float, p: float) -> float:
     """Trainings that the mechanism of the theorem makes: y^2 ln y with y = 1/(epsilon' failure p).
 
     Args:
-        selection_epsilon: epsilon', in [1e-9, 1e6].
+        selection_epsilon: epsilon', in [1e-9, 0.5]; the theorem is for less than 1/2.
         failure: chance that it fails, in [1e-100, 1].
         p: chance that a training is good, in [1e-100, 1].
 

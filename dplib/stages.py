@@ -14,8 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dplib import checks
-from dplib.checks import ParameterError, bounded, integer, numbers
+from dplib.checks import ParameterError, boolean, bounded, integer, numbers, single
 from dplib.randomised_response import Response, kept, rr_with_prior
+
+_EPSILON = single(numbers(0, infinite=True))
+_TEMPERATURE = single(numbers(1e-100, infinite=True, zero=True))
 
 
 class Learner(Protocol):
@@ -27,7 +30,7 @@ class Learner(Protocol):
         Args:
             rows: numbers of training examples, shape (m,).
             labels: their randomised labels, shape (m,).
-            stage: its number, from 0.
+            stage: its number, from 1.
             start: the model to begin with, or None.
         """
 
@@ -53,7 +56,7 @@ class Labels:
     Args:
         labels: shape (n,), whole numbers from 0 to classes - 1.
         classes: K, whole, in [1, 1e6].
-        epsilon: of each answer, at least 0, may be inf; None releases the true labels.
+        epsilon: of each answer, in [0, 1e100] or inf; None releases the true labels.
         rng: as for :func:`dplib.randomised_response.rr`.
 
     Raises:
@@ -63,7 +66,9 @@ class Labels:
     def __init__(self, labels: ArrayLike, classes: int, epsilon: float | None, rng: np.random.Generator | None):
         integer(1, 10**6).check("classes", classes)
         if epsilon is not None:
-            numbers(0, infinite=True).check("epsilon", epsilon)
+            _EPSILON.check("epsilon", epsilon)
+        if rng is not None:
+            checks.generator().check("rng", rng)
         self._labels = checks.indices("labels", labels, classes)
         self._unasked = np.ones(len(self._labels), dtype=bool)
         self._epsilon = np.inf if epsilon is None else epsilon
@@ -134,7 +139,7 @@ def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.
     return np.split(rng.permutation(n), ends[:-1])
 
 
-@bounded(temperature=numbers(1e-100, infinite=True, zero=True))
+@bounded(temperature=_TEMPERATURE)
 def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
     """The prior p_k ~ exp(f_k / t) of Appendix E, shape (n, K).
 
@@ -151,7 +156,7 @@ def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-@bounded(classes=integer(1, 10**6), temperature=numbers(1e-100, infinite=True, zero=True))
+@bounded(classes=integer(1, 10**6), temperature=_TEMPERATURE, warm_start=boolean(), reuse=boolean(), filtered=boolean())
 def run(
     labels: ArrayLike,
     parts: Sequence[np.ndarray],
@@ -171,7 +176,7 @@ def run(
         labels: the private ones, shape (n,).
         parts: T arrays of example numbers that do not overlap (step 1) and do not depend on the labels.
         learner: trains and scores.
-        epsilon: the budget of the whole; None trains on the true labels.
+        epsilon: the budget of the whole, in [0, 1e100] or inf; None trains on the true labels.
         classes: K, whole, in [1, 1e6].
         temperature: of the priors of stages 2 to T, >= 0.
         warm_start: stage t starts from the model of stage t - 1.
@@ -182,7 +187,7 @@ def run(
 
     Raises:
         ParameterError: before any label is asked, for parts that overlap or are empty, labels out of range, or a
-            senseless epsilon or temperature.
+            value outside its range.
     """
     private = Labels(labels, classes, epsilon, rng)
     parts = _parts(parts, len(private))
@@ -271,14 +276,14 @@ def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return ((scores > of_label) | ((scores == of_label) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
 
 
-@bounded(epsilon=numbers(0, 1e6, infinite=True))
+@bounded(epsilon=_EPSILON)
 def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.ndarray:
     """Which labels RRWithPrior could return for their prior: those in Y_k*; bool (m,).
 
     Args:
         prior: probabilities of the labels, shape (m, K).
         labels: shape (m,), whole numbers from 0 to K - 1.
-        epsilon: of each answer, in [0, 1e6] or inf; None counts as inf.
+        epsilon: of each answer, in [0, 1e100] or inf; None counts as inf.
 
     Raises:
         ParameterError: for a value outside its range.

@@ -1,6 +1,7 @@
 """Intervals and paired tests: what stands beside every measured number."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -219,8 +220,11 @@ def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float
 
     Args:
         n: seeds, whole, in [2, 1e9].
-        power: chance of finding it, in [0.05, 1).
-        level: 1 less the two-sided error of the test, in [0.01, 1).
+        power: chance of finding it, in [0.05, 0.999999].
+        level: 1 less the two-sided error of the test, in [0.01, 1 - 1e-9].
+
+    Returns:
+        0 where ``power`` is at most the error of the test, which finds as much without any difference.
 
     Raises:
         ParameterError: for a value outside its range.
@@ -231,7 +235,7 @@ def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float
         shift = difference * n**0.5
         return 1 - (scipy.stats.norm.cdf(t * scale - shift) - scipy.stats.norm.cdf(-t * scale - shift)).mean()
 
-    return float(scipy.optimize.brentq(lambda difference: chance(difference) - power, 0, 100))
+    return _least(chance, power)
 
 
 @bounded(n=integer(2, 10**9), power=number(0.01, 0.999999), level=number(0.01, 1 - 1e-9))
@@ -241,8 +245,11 @@ def provable_margin(n: int, power: float = 0.8, level: float = 0.95) -> float:
 
     Args:
         n: seeds, whole, in [2, 1e9].
-        power: chance of showing it, in [0.01, 1).
-        level: 1 less the error of each of the two tests, in [0.01, 1).
+        power: chance of showing it, in [0.01, 0.999999].
+        level: 1 less the error of each of the two tests, in [0.01, 1 - 1e-9].
+
+    Returns:
+        0 where tests of such an error show as much within no margin.
 
     Raises:
         ParameterError: for a value outside its range.
@@ -252,7 +259,17 @@ def provable_margin(n: int, power: float = 0.8, level: float = 0.95) -> float:
     def shown(margin):
         return np.clip(2 * scipy.stats.norm.cdf(margin * n**0.5 - t * scale) - 1, 0, None).mean()
 
-    return float(scipy.optimize.brentq(lambda margin: shown(margin) - power, 0, 100))
+    return _least(shown, power)
+
+
+def _least(chance: Callable[[float], float], power: float) -> float:
+    """Where a chance that rises from 0 on to 1 reaches a power; 0 where it starts there."""
+    if chance(0.0) >= power:
+        return 0.0
+    low, high = 0.0, 100.0
+    while chance(high) < power:
+        low, high = high, 2 * high
+    return float(scipy.optimize.brentq(lambda at: chance(at) - power, low, high))
 
 
 def _scales(n, points=4000):

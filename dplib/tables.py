@@ -28,6 +28,7 @@ from scipy import stats
 
 from dplib import checks, examples, mechanisms
 from dplib.checks import ParameterError
+from dplib.dpsgd import LARGEST
 
 LENGTH = 4.0  # of a row, about: what rate and clipping norm were chosen for
 UNIFORM = math.sqrt(3.0)  # one over the deviation of a number that is spread evenly over [-1, 1]
@@ -38,7 +39,7 @@ RANGED = 0.1  # part of the squared distance that private ranges take
 LEAST_POWER, MOST_POWER = -10, 20  # of four: smaller numbers count as 0, larger ones as the largest
 FALSE_ALARM = 0.01  # chance that any empty bin of any column counts as filled, at most
 
-_EPSILON, _DELTA = checks.numbers(1e-9, 1e6, infinite=True), checks.fraction()
+_EPSILON, _DELTA = checks.single(checks.numbers(1e-9, 1e6, infinite=True)), checks.fraction()
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ class Settings:
 
     Args:
         moments: part of the squared distance that goes to the moments of the columns, in [0, 0.99].
-        max_grad_norm: clipping norm of a row's gradient, > 0.
-        learning_rate: of a step along the mean of clipped gradients, > 0.
+        max_grad_norm: clipping norm of a row's gradient, in [1e-12, 1e12].
+        learning_rate: of a step along the mean of clipped gradients, in [1e-30, 1e30].
         steps: at least 2.
 
     Raises:
@@ -122,9 +123,16 @@ class Settings:
 
     def __post_init__(self):
         checks.number(0, 0.99).check("moments", self.moments)
-        checks.positive().check("max_grad_norm", self.max_grad_norm)
-        checks.positive().check("learning_rate", self.learning_rate)
+        checks.number(1e-12, 1e12).check("max_grad_norm", self.max_grad_norm)
+        checks.number(1 / LARGEST, LARGEST).check("learning_rate", self.learning_rate)
         checks.integer(2).check("steps", self.steps)
+
+
+_HOW = {
+    "settings": checks.Rule("Settings", lambda v: isinstance(v, Settings)),
+    "public_n": checks.boolean(),
+    "public_ranges": checks.boolean(),
+}
 
 
 @dataclass(frozen=True)
@@ -168,7 +176,7 @@ class Model:
         return (scaled(np.asarray(z, float), self.mean, self.scale, self.most) @ self.weights + self.bias).argmax(1)
 
 
-@checks.bounded(n=checks.number(1, 1e18), attributes=checks.integer(1, 10**9), epsilon=_EPSILON, delta=_DELTA)
+@checks.bounded(n=checks.number(1, 1e18), attributes=checks.integer(1, 10**9), epsilon=_EPSILON, delta=_DELTA, **_HOW)
 def noise_for(
     n: float,
     attributes: int,
@@ -190,9 +198,11 @@ def noise_for(
         public_ranges: whether the ranges may be known; else :func:`find_ranges` has spent a part of the budget.
 
     Raises:
-        ParameterError: for a budget that is not allowed, or of which the steps would have nothing left.
+        ParameterError: for a value outside its range, a budget of which the steps would have nothing left, or settings
+            whose noise, or a step along it, is more than float32 holds.
     """
     if math.isinf(epsilon):
+        _check_step(settings, 0.0)
         return Noise(0.0, 0.0 if settings.moments else math.inf)
     whole = float(mechanisms.analytic_sigma(epsilon, delta))  # one over the distance mu
     part, counted, ranged = settings.moments, 0.0 if public_n else COUNTED, 0.0 if public_ranges else RANGED
@@ -201,12 +211,24 @@ def noise_for(
             f"moments = {part:g} is not allowed beside a noisy count ({counted:g}) and ranges ({ranged:g}): together "
             "they must leave something of the budget to the steps."
         )
+    _check_step(settings, whole * math.sqrt(settings.steps / (1 - part - counted - ranged)))  # whatever n is
     if part and whole / math.sqrt(part) * most_moments(attributes) / n > READABLE:
         part = 0.0
     left = 1 - part - counted - ranged
     return Noise(whole * math.sqrt(settings.steps / left), whole / math.sqrt(part) if part else math.inf)
 
 
+def _check_step(settings: Settings, noise_multiplier: float) -> None:
+    """A step is within float32 even where it is that of one row: else one could be the first that is not."""
+    moved = settings.max_grad_norm * max(1.0, noise_multiplier) * max(1.0, settings.learning_rate)
+    if not moved <= LARGEST:
+        raise ParameterError(
+            f"learning_rate = {settings.learning_rate:g} is not allowed with max_grad_norm = {settings.max_grad_norm:g}"
+            f" and a noise multiplier of {noise_multiplier:g}: noise, and steps along it, must be at most {LARGEST:g}."
+        )
+
+
+@checks.bounded(epsilon=checks.single(checks.numbers(1e-9, 1e6)), delta=_DELTA)
 def count_noise(epsilon: float, delta: float) -> float:
     """Standard deviation of a noisy count of the rows, where their number is private.
 
@@ -215,7 +237,7 @@ def count_noise(epsilon: float, delta: float) -> float:
         delta: in (0, 1).
 
     Raises:
-        ParameterError: as :func:`dplib.mechanisms.analytic_sigma`.
+        ParameterError: for a value outside its range.
     """
     return float(mechanisms.analytic_sigma(epsilon, delta)) / math.sqrt(COUNTED)
 
@@ -302,7 +324,7 @@ def most_moments(attributes: int) -> float:
     return math.sqrt(1.25 * attributes)
 
 
-@checks.bounded(classes=checks.integer(2, 10**6), epsilon=_EPSILON, delta=_DELTA, rng=checks.generator())
+@checks.bounded(classes=checks.integer(2, 10**6), epsilon=_EPSILON, delta=_DELTA, rng=checks.generator(), **_HOW)
 def fit(
     z: ArrayLike,
     y: ArrayLike,
@@ -401,7 +423,8 @@ def descend(
     noise_multiplier: float,
     generator: torch.Generator | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (d, classes) and bias (classes,): the mean of the second half of the iterates.
+    """Weights (d, classes) and bias (classes,): the mean of the second half of the iterates. A row whose gradient is
+    not finite adds nothing to a step.
 
     Args:
         x: scaled rows, shape (n, d).
@@ -422,6 +445,7 @@ def descend(
         errors = scores / scores.sum(1, keepdims=True) - target
         norms = np.maximum(np.linalg.norm(errors, axis=1) * lengths, 1e-12)  # of each row's gradient
         errors *= np.minimum(1, settings.max_grad_norm / norms)[:, None]
+        errors[~np.isfinite(norms)] = 0  # of a row whose scores overflow: nan would escape the clipping
         noise = noise_multiplier * settings.max_grad_norm * normal(weights.shape, generator)
         weights = weights - np.float32(settings.learning_rate / n) * np.float32(x.T @ errors + noise)
         if step >= settings.steps // 2:

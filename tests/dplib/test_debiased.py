@@ -113,3 +113,9 @@ def test_the_largest_deviation_is_that_of_a_fine_grid():
     off, regret = line.largest_deviation(x, values)
     assert off == pytest.approx(brute, abs=1e-9)
     assert -1e-12 <= regret <= 2 * off + 1e-12
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_label_of_no_probability_has_a_finite_loss():
+    values = debiased.softmax_loss(2).values(np.array([[0.0, 1000.0], [1e6, 0.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(values, [[1000, 0], [0, 1e6], [np.log(2), np.log(2)]], rtol=1e-12)

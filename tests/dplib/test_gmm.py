@@ -30,8 +30,51 @@ def test_settings_that_make_no_sense_are_refused(setting):
         replace(setting, noise_sd=-1)
     with pytest.raises(ParameterError, match="not above 0"):
         replace(setting, variances=np.zeros(50), noise_sd=0)
-    with pytest.raises(ParameterError, match="feature 1 is constant"):
-        gmm.fit(np.array([[0.0, 2], [1, 2]]), np.array([[0.0, 2], [3, 2]]))
+    for negative in (-1.0, -0.1):  # with the noise, each is above 0
+        with pytest.raises(ParameterError, match="variances = "):
+            replace(setting, variances=np.full(50, negative), noise_sd=2.0)
+    for n_per_class in (6.5, 12.0):
+        with pytest.raises(ParameterError, match=f"n_per_class = {n_per_class} is not allowed: it must be a whole"):
+            replace(setting, n_per_class=n_per_class)
+    with pytest.raises(ParameterError, match=r"n_per_class = 6\.5"):
+        gmm.finite_n(6.5)
+    with pytest.raises(ParameterError, match=r"informative = 10 .* at most 3"):
+        gmm.two_classes(3, 7, 1.0, informative=10)
+    assert gmm.two_classes(3, 7, 1.0, informative=3).alpha.tolist() == [1, 1, 1]
+
+
+def test_training_points_that_make_no_sense_are_refused():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4, 3))
+    for x1, x2, name in (
+        (x, x[:, :2], "x2"), (np.full((4, 3), np.nan), x, "x1"), (x, x[0], "x2"), (x, x[:1], "x2"), (x[:0], x, "x1")
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=f"^{name} = "):
+            gmm.fit(x1, x2)
+    for constant in (2.0, 0.1):  # the mean of three times 0.1 is rounded, and their variance not 0
+        x1, x2 = rng.normal(size=(2, 3, 2))
+        x1[:, 1] = x2[:, 1] = constant
+        with pytest.raises(ParameterError, match="feature 1 is constant"):
+            gmm.fit(x1, x2)
+    with pytest.raises(ParameterError, match=r"^x = "):
+        gmm.fit(x, x + 1).is_class1(x[:, :2])
+
+
+def test_points_that_vary_by_the_noise_alone_have_a_predicted_error():
+    """The limit of small variances of their own: for clean test points it was no number."""
+    still, nearly = (gmm.Mixture(np.ones(2), -np.ones(2), np.full(2, v), 10, noise_sd=4.0) for v in (0.0, 1e-12))
+    for test in ("clean", "noisy"):
+        assert 0.001 < gmm.predicted_error(still, test) < 0.5
+        assert gmm.predicted_error(still, test) == pytest.approx(gmm.predicted_error(nearly, test), rel=1e-6)
+
+
+def test_theorem_6_of_nothing_and_of_shapes_that_do_not_fit():
+    assert gmm.theorem6(0.0, 0, 10) == 0.5
+    assert gmm.theorem6([0.0, 4.0], [0, 0], 10) == pytest.approx([0.5, stats.norm.cdf(-1)])
+    with pytest.raises(ParameterError, match="do not fit together"):
+        gmm.theorem6([1.0, 2.0], [1, 2, 3], 10)
+    with pytest.raises(ParameterError, match="n = "):
+        gmm.advantage(np.ones(3), [10, 20])
 
 
 @pytest.mark.parametrize("test", ["clean", "noisy"])

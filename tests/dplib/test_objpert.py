@@ -3,6 +3,8 @@
 Statistical tests fix their seeds; each rejects a true hypothesis with probability 1e-4.
 """
 
+import re
+
 import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
@@ -227,6 +229,18 @@ def test_noise_has_a_gamma_norm_and_a_uniform_direction(source):
     assert abs(stats.pearsonr(norm, noise[:, 0] / norm).statistic) < 4 / np.sqrt(4000)
 
 
+@pytest.mark.parametrize("word", [0, 2**63 - 1, 2**63, 2**64 - 1])
+def test_no_word_of_the_operating_system_gives_noise_that_is_0_or_infinite(word, monkeypatch):
+    """The last word gave a uniform of 1, and an infinite norm; the one in the middle 1/2, and no noise."""
+    monkeypatch.setattr(objpert.secrets, "token_bytes", lambda size: np.full(size // 8, word, np.uint64).tobytes())
+    (uniform,) = objpert._uniform((1,))
+    assert 0 < uniform < 1
+    assert uniform == pytest.approx((word + 0.5) / 2**64, rel=1e-9, abs=2.0**-53)
+    noise = draw_noise(np.ones(1), np.ones((1, 1), dtype=bool), None)
+    assert np.isfinite(noise).all()
+    assert noise.all()
+
+
 # Privacy: constants
 
 
@@ -256,6 +270,16 @@ def test_the_loss_is_the_maximum_over_how_far_a_record_is_off():
     np.testing.assert_allclose(exact, brute, rtol=1e-4)
     np.testing.assert_allclose(privacy_loss(pull, 1.0, k), exact + pull)
     assert privacy_loss(1.0, 1.0, np.inf) == np.inf
+
+
+def test_constants_broadcast_or_are_refused():
+    for call in (
+        lambda: calibrate([1.0, 2.0], [1.0, 2.0, 3.0], 1.0),
+        lambda: privacy_loss([1.0, 2.0], 1.0, [1.0, 2.0, 3.0]),
+    ):
+        with pytest.raises(ParameterError, match="do not fit together"):
+            call()
+    assert privacy_loss([1.0, 2.0], 1.0, [[1.0], [3.0], [np.inf]]).shape == (3, 2)
 
 
 def test_the_papers_constants_are_sound_and_never_better():
@@ -443,13 +467,32 @@ def test_a_free_intercept_has_no_epsilon():
         ({"problems": 3, "epsilon": [1.0, 2.0]}, "epsilon has 2 rows"),
         ({"masks": np.ones((2, 4), dtype=bool)}, "masks of shape"),
         ({"noise": np.zeros((1, 5))}, "noise of shape"),
+        ({"noise": [["a"] * 6]}, "noise = "),
+        ({"noise": [[1, 2], [3]]}, "noise = "),
+        ({"noise": np.full((1, 6), 1j)}, "noise = complex128"),
+        ({"epsilon": [[1.0, 2.0]]}, "epsilon of shape (1, 2)"),
+        ({"regularisation": [[1.0, 2.0]]}, "regularisation of shape (1, 2)"),
+        ({"norm_bound": [[1.0], [2.0, 3.0]]}, "norm_bound = "),
+        ({"epsilon": np.ma.masked_array([1.0, 2.0], [True, False])}, "masked"),
+        ({"masks": np.ma.masked_array(np.ones((2, 5), dtype=bool), True)}, "masked"),
+        ({"masks": [[True], [True, False]]}, "masks of shape"),
     ],
 )
 def test_bad_settings_are_refused(settings, named):
     x, y = rows_and_labels(np.random.default_rng(17))
     x[0] *= 1 / np.linalg.norm(x[0])
-    with pytest.raises(ParameterError, match=named.replace("(", r"\(")):
+    with pytest.raises(ParameterError, match=re.escape(named)):
         fit(x, y, **{"epsilon": 1.0, "rng": np.random.default_rng(0)} | settings)
+
+
+def test_models_are_asked_about_rows_and_labels_of_their_shape():
+    """One label for all rows counted as theirs."""
+    x, y = rows_and_labels(np.random.default_rng(17))
+    model = fit(x, y, epsilon=1.0, rng=np.random.default_rng(0), problems=2)
+    assert model.accuracy(x, y.astype(bool)).tolist() == ((model.decision(x) > 0) == y).mean(axis=1).tolist()
+    for rows, labels, said in ((x[:, :2], y, "x = "), (x, y[:1], "y = "), (x, y + 1, "y = "), (x * np.nan, y, "x = ")):
+        with pytest.raises(ParameterError, match=said):
+            model.accuracy(rows, labels)
 
 
 def test_bad_data_are_refused():

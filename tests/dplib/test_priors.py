@@ -108,3 +108,13 @@ def test_features_and_counts_that_are_none_are_refused():
             label_priors.groups(features, 2, 0)
     with pytest.raises(ParameterError, match="epsilon = "):
         label_priors.noisy_histograms([[1, 2]], [1.0, 2.0], None)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_counts_that_int64_with_noise_does_not_hold_are_refused(epsilon):
+    """2^63 + 5 came out as -9.2e18."""
+    for count in (2**63 + 5, 2**53 + 1):
+        with pytest.raises(ParameterError, match=r"counts = uint64 of shape .* from 0 to 2\^53"):
+            label_priors.noisy_histograms(np.array([[count, 2]], np.uint64), epsilon, np.random.default_rng(0))
+    most = label_priors.noisy_histograms(np.array([[2**53, 2]], np.uint64), epsilon, np.random.default_rng(0))
+    assert (abs(most - [[2**53, 2]]) < 100).all()

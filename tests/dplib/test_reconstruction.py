@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 from dplib import reconstruction
 from dplib.checks import ParameterError
@@ -41,8 +42,21 @@ def test_no_other_table_misses_the_sums_by_less():
         ([[0.5, 1]], [1], "groups"),
         ([[1, 0]], [1, 2], "sums"),
         ([[1, 0]], [np.nan], "sums"),
+        (np.eye(3), [1e21, 0, 0], "sums"),  # to the solver, no bound at all
+        (np.eye(3), [0, -1e300, 0], "sums"),
     ],
 )
 def test_nonsense_is_refused(groups, sums, name):
     with pytest.raises(ParameterError, match=f"^{name} "):
         reconstruction.from_sums(groups, sums)
+
+
+def test_the_largest_sums_are_still_read():
+    assert reconstruction.from_sums(np.eye(3), [1e15, -1e15, 1]).tolist() == [True, False, True]
+
+
+def test_a_program_that_fails_is_no_answer(monkeypatch):
+    failed = optimize.OptimizeResult(success=False, x=None, message="No bound.")
+    monkeypatch.setattr(reconstruction.optimize, "linprog", lambda **_: failed)
+    with pytest.raises(ParameterError, match=r"found no table \(No bound\.\)"):
+        reconstruction.from_sums(np.eye(3), np.ones(3))

@@ -185,3 +185,41 @@ def test_answers_outside_the_labels_are_refused():
     for answers in ([-1], [3], [0.5]):
         with pytest.raises(ParameterError, match="whole numbers from 0 to 2"):
             releases.answer_likelihood(answers, np.ones(3, bool), 1.0)
+
+
+def test_an_answer_outside_its_set_is_refused():
+    """RRTop-k never gives it: a finite likelihood of it was a number without meaning."""
+    members = np.array([[True, True, False], [False, True, True]])
+    for ask in (releases.answer_likelihood, releases.debiased):
+        with pytest.raises(ParameterError, match="each must be in its own set"):
+            ask([2], members[:1], 1.0)
+        with pytest.raises(ParameterError, match="each must be in its own set"):
+            ask([1, 0], members, 1.0)
+        with pytest.raises(ParameterError, match="each must be in its own set"):
+            ask([0, 2], members[0], 1.0)
+        assert np.isfinite(ask([1, 2], members, 1.0).values).all()
+
+
+@pytest.mark.parametrize(("classes", "epsilon"), [(10**6, 1e-9), (10**4, 1e-6), (3, 1e-9), (3, 1.0), (3, 700.0)])
+def test_debiased_weights_keep_their_digits(classes, epsilon):
+    """(e^epsilon + k - 2) / (e^epsilon - 1) and -1 / (e^epsilon - 1); 1 - k q had lost a tenth of the first."""
+    weights = releases.debiased([0], np.ones(classes, bool), epsilon).values[0]
+    rise = np.expm1(epsilon)
+    np.testing.assert_allclose(weights[:2], [1 + (classes - 1) / rise, -1 / rise], rtol=1e-6, atol=1e-30)
+
+
+def test_evidence_keeps_numbers_in_float32():
+    for values in ([[0.0, -np.inf]], np.array([[0.0, -np.inf]]), torch.tensor([[0.0, -np.inf]])):
+        told = Evidence("likelihood", values)
+        assert told.values.dtype == np.float32
+        np.testing.assert_array_equal(releases.posterior([0.25, 0.75], told), [[1, 0]])
+    assert Evidence("likelihood", [[0.0, -1e50]]).values.tolist() == [[0, -np.inf]]
+    for kind, value in (("target", 1e39), ("target", -1e39), ("target", -np.inf), ("likelihood", 1e39)):
+        with pytest.raises(ParameterError, match="values = "):
+            Evidence(kind, [[0.0, value]])
+
+
+def test_a_release_that_is_impossible_under_its_prior_has_no_posterior():
+    for values in ([[0.0, 0.0], [-np.inf, 0.0]], [[0.0, 0.0], [-np.inf, -np.inf]]):
+        with pytest.raises(ParameterError, match="impossible under its prior"):
+            releases.posterior([1.0, 0.0], Evidence("likelihood", np.array(values, np.float32)))

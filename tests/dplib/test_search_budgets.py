@@ -330,3 +330,75 @@ def test_forms_and_means_that_are_none_are_refused():
             call()
     with pytest.raises(ParameterError, match=r"out of reach with shape = -0\.999"):
         search_budgets.run_probabilities(10, -0.999, 5)
+
+
+@pytest.mark.parametrize(
+    ("mean", "shape"), [(1 + 1e-13, 0.0), (1 + 1e-12, 2.0), (1 + 1e-8, 1e6), (1 + 3e-16, 0.0), (1 + 1e-11, 1e6)]
+)
+def test_a_mean_of_nearly_one_run_is_reached_and_costs_something(mean, shape):
+    """The mean is 1 + (1 + shape)/2 ln(1/gamma) to first order. A gamma that rounds to 1 would be free of charge."""
+    gamma = search_budgets.stopping(mean, shape)
+    assert 0 < gamma < 1
+    assert 1 - gamma == pytest.approx(2 * (mean - 1) / (1 + shape), rel=0.01, abs=4e-16)
+    assert search_budgets.run_probabilities(mean, shape, 3) == pytest.approx([0, 1, 0, 0], abs=0.01)
+
+
+def test_selections_without_noise_cost_infinitely_much():
+    for search in (Search(3), Search(selections=((10, 1),)), Search(2, ((10, 1),))):
+        assert dpsgd_epsilon(search, 0.0, 0.1, 10, DELTA) == np.inf
+
+
+@pytest.mark.parametrize("search", [Search(3), Search(selections=((10, 1),))])
+def test_several_settings_are_refused_where_one_epsilon_is_given(search):
+    """The least over settings was returned: that of the most noise, or of the largest delta."""
+    for noise, rate, steps, delta in (
+        ([0.5, 5.0], 0.1, 10, DELTA), (5.0, [0.1, 0.01], 10, DELTA), (5.0, 0.1, [10, 1], DELTA),
+        (5.0, 0.1, 10, [DELTA, 0.5]),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match="it must be one of the"):
+            dpsgd_epsilon(search, noise, rate, steps, delta)
+    for delta, rate in (([DELTA, 0.5], 0.1), (DELTA, [0.1, 0.01])):
+        with pytest.raises(ParameterError, match="it must be one of the numbers"):
+            noise_for(search, 1.0, delta, rate, 10)
+
+
+def test_the_theorem_has_no_trainings_beyond_its_range():
+    """At epsilon' = 2 it would make -0.17 of them."""
+    assert search_budgets.theorem_runs(0.5, 1, 1) == pytest.approx(4 * math.log(2))
+    with pytest.raises(ParameterError, match="selection_epsilon = 2 "):
+        search_budgets.theorem_runs(2, 1, 1)
+
+
+@pytest.mark.parametrize("selections", [5, None, "ab", ((1,),), ((5, 1, 1),), (5, 1), np.ones((2, 2))])
+def test_selections_that_are_no_pairs_are_refused(selections):
+    with pytest.raises(ParameterError, match="it must be a list of pairs"):
+        Search(1, selections)
+
+
+def test_selections_can_be_walked_again_and_do_not_change():
+    """Of a generator nothing was left once it was checked: its selections cost nothing."""
+    with pytest.raises(ParameterError, match="it must be a list of pairs"):
+        Search(1, (pair for pair in [(10, 1.0)]))
+    given = [[10, 1.0]]
+    search = Search(1, given)
+    given.clear()
+    assert search == Search(1, ((10, 1.0),))
+    assert hash(search) == hash(Search(1, ((10, 1.0),)))
+
+
+def test_shapes_that_do_not_fit_are_refused_and_lists_broadcast():
+    for call in (
+        lambda: composed_epsilon([1.0, 2.0], [3, 4, 5], 0.1),
+        lambda: equation_9([0.1, 0.2], [1e4, 1e4, 1e4], 10, 0.1),
+        lambda: equation_9(0.1, 1e4, [10, 20], [0.1, 0.2, 0.3]),
+    ):
+        with pytest.raises(ParameterError, match="do not fit together"):
+            call()
+    assert equation_9(0.1, 1e4, [10, 20], 0.1).tolist() == [equation_9(0.1, 1e4, count, 0.1) for count in (10, 20)]
+
+
+@pytest.mark.parametrize("divergence", [np.ones((2, 3)) * [[1.0], [0.0]], np.ones(0)])
+def test_divergences_of_several_runs_are_refused(divergence):
+    """The least over both bounded neither."""
+    with pytest.raises(ParameterError, match=r"it must be of shape \(k,\)"):
+        search_budgets.selection_rdp(divergence, 10, 1.0, [2.0, 3.0, 4.0][: divergence.shape[-1]])

@@ -223,3 +223,33 @@ def test_the_program_follows_the_enumerated_table():
 def test_a_seed_is_no_generator_of_parts():
     with pytest.raises(ParameterError, match="rng = 0 is not allowed"):
         stages.split(10, [1, 1], 0)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"epsilon": np.array([1.0, 2.0])}, {"epsilon": 1e101}, {"epsilon": -1.0}, {"temperature": np.ones((2, 1))},
+    {"warm_start": "no"}, {"reuse": 1}, {"filtered": None}, {"rng": 0},
+])  # fmt: skip
+def test_values_that_are_not_allowed_are_refused_before_any_label_is_asked(wrong, monkeypatch):
+    """Two budgets were taken by place in each part; others were refused when the labels had answered."""
+    asked, (name,) = [], wrong
+    monkeypatch.setattr(stages, "rr_with_prior", lambda *given: asked.append(given))
+    given = {"epsilon": 1.0, "classes": K, "rng": np.random.default_rng(0)} | wrong
+    with pytest.raises(ParameterError, match=f"^{name} = "):
+        stages.run([0, 1, 2, 0], PARTS, Counts(), given.pop("epsilon"), **given)
+    assert not asked
+
+
+def test_every_budget_that_is_asked_with_is_judged():
+    """At 1e7, above the 1e6 that shares of covered labels allowed, the labels answered and nothing was returned."""
+    y = labels()
+    outcome = run(y, np.split(np.arange(len(y)), 2), 1e7)
+    np.testing.assert_array_equal(outcome.released, y)
+    assert [stage["covered"] for stage in outcome.stages] == [1, 1]
+    with pytest.raises(ParameterError, match="epsilon"):
+        stages.covered(np.full((2, 2), 0.5), [0, 1], np.array([1.0, 2.0]))
+
+
+def test_stages_are_numbered_from_one():
+    learner = Counts()
+    run(labels(), np.split(np.arange(300), 3), learner=learner)
+    assert [stage for _, _, stage, _ in learner.calls] == [1, 2, 3]

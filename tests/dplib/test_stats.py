@@ -168,3 +168,22 @@ def test_runs_that_are_hidden_texts_or_lists_of_counts_are_refused():
     with pytest.raises(ParameterError, match="successes"):
         stats.proportion_interval([3], 20)
     assert stats.mean_interval(torch.tensor([1.0, 3.0], requires_grad=True)).value == 2
+
+
+@pytest.mark.parametrize(("n", "level"), [(2, 1 - 1e-6), (2, 1 - 1e-9), (3, 1 - 1e-9)])
+def test_a_difference_of_hundreds_of_deviations_is_found(n, level):
+    shift = stats.visible_difference(n, level=level) * np.sqrt(n)
+    # The mean's own error is nothing beside t times what it is taken for: chi of n - 1 at the power decides.
+    least = scipy_stats.t.ppf((1 + level) / 2, n - 1) * scipy_stats.chi.ppf(0.8, n - 1) / np.sqrt(n - 1)
+    assert shift == pytest.approx(least, rel=0.01)
+
+
+def test_a_margin_of_hundreds_of_deviations_is_found():
+    margin = stats.provable_margin(2, level=0.999) * np.sqrt(2)
+    assert margin == pytest.approx(scipy_stats.t.ppf(0.999, 1) * scipy_stats.chi.ppf(0.8, 1), rel=0.01)
+
+
+def test_a_test_that_errs_more_often_than_it_should_find_needs_no_difference():
+    assert stats.visible_difference(10, 0.8, 0.1) == 0
+    assert stats.provable_margin(10, 0.01, 0.01) == 0
+    assert stats.visible_difference(10, 0.8, 0.25) > 0

@@ -233,3 +233,53 @@ def test_labels_may_be_stored_as_floats():
         for y in (np.array([0, 1, 1]), [0.0, 1.0, 1.0])
     ]
     assert (models[0].weights == models[1].weights).all()
+
+
+def test_a_row_whose_scores_overflow_adds_nothing():
+    """Infinity less infinity is no number, and no clipping holds it: weights were lost for that one row."""
+    settings, zeros = Settings(0, 1.0, 1e30, 3), np.zeros((50, 1))
+    for rows_ in (zeros, np.vstack([zeros, [[1e4]]])):
+        for seed in range(5):
+            generator = torch.Generator().manual_seed(seed)
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = tables.descend(rows_, np.zeros(len(rows_), int), 2, settings, 1.0, 1e7, generator)
+            assert all(np.isfinite(part).all() for part in found)
+
+
+def test_settings_that_float32_does_not_hold_are_refused():
+    for wrong in ({"learning_rate": 2e38}, {"learning_rate": 1e-31}, {"max_grad_norm": 1e13}, {"max_grad_norm": 1e-13}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            Settings(**wrong)
+    x, y = rows(300)
+    for epsilon in (1.0, math.inf):
+        for n in (1, 1e18):
+            with pytest.raises(
+                ParameterError, match=r"learning_rate = 1e\+20 is not allowed with max_grad_norm = 1e\+12"
+            ):
+                tables.noise_for(n, 10, epsilon, 1e-5, Settings(max_grad_norm=1e12, learning_rate=1e20))
+    with pytest.raises(ParameterError, match="noise multiplier"):
+        tables.fit(
+            EVEN(x), y, EVEN, classes=2, epsilon=1e-9, delta=1e-5, rng=None, settings=Settings(learning_rate=1e25)
+        )
+
+
+@pytest.mark.parametrize("wrong", [
+    {"public_n": "no"}, {"public_n": 0}, {"public_n": None}, {"public_ranges": "no"}, {"public_ranges": 1},
+    {"settings": None}, {"settings": {"steps": 3}}, {"epsilon": np.array([1.0, 2.0])},
+])  # fmt: skip
+def test_what_is_public_is_said_by_true_or_false(wrong):
+    """A text counted as true, and the number of rows was taken as it is."""
+    given, (name,) = {"epsilon": 1.0, "delta": 1e-5} | wrong, wrong
+    with pytest.raises(ParameterError, match=f"^{name} = "):
+        tables.noise_for(300, 10, **given)
+    x, y = rows(300)
+    with pytest.raises(ParameterError, match=f"^{name} = "):
+        tables.fit(EVEN(x), y, EVEN, classes=2, rng=np.random.default_rng(0), **given)
+
+
+def test_one_budget_is_one_number():
+    two, unknown = np.array([1.0, 2.0]), np.full(4, np.nan)
+    with pytest.raises(ParameterError, match=r"epsilon = .* it must be one of the numbers"):
+        tables.find_ranges(FOUND, unknown, unknown, epsilon=two, delta=1e-5, rng=None)
+    with pytest.raises(ParameterError, match=r"epsilon = .* it must be one of the numbers"):
+        tables.count_noise(two, 1e-5)

@@ -85,7 +85,7 @@ def test_two_stages_ask_each_label_once(toy, method):
     assert set(changed) <= {1500}
     if method == "stages-likelihood":
         members = randomised_response.kept(np.exp(scores[1500]), 1.0)
-        possible = label_releases.answer_likelihood(np.arange(4), members, 1.0).values
+        possible = label_releases.answer_likelihood(np.flatnonzero(members), members, 1.0).values
         assert any(np.allclose(before[1500], row) for row in possible)
     if method == "stages":
         assert (before.sum(axis=1)[1200:] == 1).all()  # only answers of stage 1 are filtered
