@@ -24,6 +24,7 @@ _SHAPE = Rule(
 _SHARES = (0, *np.geomspace(1e-5, 0.5, 15))  # of the neighbour's runs that rank first
 _MOST = 100  # epsilon: beyond, it is no promise
 _ROUNDING = 1e-6  # how far from 1 probabilities may sum
+_PLACES = 1e8  # of losses on a grid: more take gigabytes
 
 
 @bounded(
@@ -71,12 +72,14 @@ def training(noise_multiplier: float, sample_rate: float, steps: int, interval: 
         interval: between the losses of the grid, in [1e-6, 1].
 
     Raises:
-        ParameterError: for a value outside its range, or rounding errors that leave no probabilities.
+        ParameterError: for a value outside its range, losses on more than 1e8 places of the grid, or rounding errors
+            that leave no probabilities.
     """
     both = pld.from_gaussian_mechanism(
         noise_multiplier, sampling_prob=sample_rate, value_discretization_interval=interval, use_connect_dots=True
     )
     step = _pair(both._pmf_remove.to_dense_pmf(), both._pmf_add.to_dense_pmf(), interval)
+    _check_size(step, steps, interval)
     pair = _pair(*(_composed(one, steps, interval) for one in (step, _mirrored(step))), interval)
     if not (_are_probabilities(step) and _are_probabilities(pair)):
         raise ParameterError(
@@ -148,6 +151,17 @@ def _largest(pmf, least, interval):
 def _mirrored(pair):
     """The other direction: the record and its absence change places."""
     return np.array([-pair[0], pair[2], pair[1]])[:, ::-1]
+
+
+def _check_size(step, steps, interval):
+    """Ten standard deviations to either side are about what is kept of the losses of all steps."""
+    losses, mass = step[0, 1:-1], step[1, 1:-1]
+    deviation = np.sqrt(mass @ losses**2 - (mass @ losses) ** 2)
+    if (places := 20 * deviation * np.sqrt(steps) / interval) > _PLACES:
+        raise ParameterError(
+            f"steps = {steps} is not allowed with interval = {interval:g}: the grid would have {places:.0e} places, and "
+            f"may have {_PLACES:.0e}."
+        )
 
 
 def _composed(pair, steps, interval):

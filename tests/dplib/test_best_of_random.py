@@ -167,3 +167,8 @@ def test_a_grid_on_which_rounding_leaves_no_probabilities_is_refused(monkeypatch
     monkeypatch.setattr(best, "_ROUNDING", 0.0)
     with pytest.raises(ParameterError, match=r"interval = 0\.001 is not allowed with noise_multiplier = 0\.7"):
         best.training(0.7, 0.3, 10, 1e-3)
+
+
+def test_a_grid_of_too_many_places_is_refused_before_it_is_made():
+    with pytest.raises(ParameterError, match=r"steps = 1000000 is not allowed with interval = 0\.0002"):
+        best.training(0.3, 0.5, 10**6)
