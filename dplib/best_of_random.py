@@ -159,8 +159,8 @@ def _check_size(step, steps, interval):
     deviation = np.sqrt(mass @ losses**2 - (mass @ losses) ** 2)
     if (places := 20 * deviation * np.sqrt(steps) / interval) > _PLACES:
         raise ParameterError(
-            f"steps = {steps} is not allowed with interval = {interval:g}: the grid would have {places:.0e} places, and "
-            f"may have {_PLACES:.0e}."
+            f"steps = {steps} is not allowed with interval = {interval:g}: the grid would have {places:.0e} places, "
+            f"and may have {_PLACES:.0e}."
         )
 
 
