@@ -56,9 +56,14 @@ def best_sizes(curves: Mapping[str, Curves]) -> Styler:
             budget = "none" if e >= NO_PRIVACY else f"{e:g}"
             leads = rows.gain(table, e, 1), rows.gain(table, e, table.sizes[-1])
             constant = rows.largest(table.of(e) - table.constant)
-            lines.append([name, budget, f"{rows.best_size(table, e):.0f}", *(f"{x:.1f}" for x in (*leads, constant))])
+            lines.append([name, budget, f"{rows.best_size(table, e):.0f}", *map(_ends, (*leads, constant))])
     columns = ["data", "ε", "best size", "less one feature", "less all", "less a constant"]
     return pd.DataFrame(lines, columns=columns).style.hide(axis="index")
+
+
+def _ends(lead: Measured) -> str:
+    """With both ends of its interval, which holds for all sizes at once, so that its two arms differ."""
+    return f"{lead.value:z.1f} [{lead.low:z.1f}, {lead.high:z.1f}]"
 
 
 def regularised(tuned: Mapping[str, tuple[Curves, Curves, np.ndarray]]) -> Styler:
@@ -66,7 +71,7 @@ def regularised(tuned: Mapping[str, tuple[Curves, Curves, np.ndarray]]) -> Style
     lines = []
     for name, (plain, tuned_table, chosen) in tuned.items():
         for j, e in enumerate(tuned_table.epsilons):
-            leads = [f"{rows.gain(table, e, table.sizes[-1]):.1f}" for table in (plain, tuned_table)]
+            leads = [_ends(rows.gain(table, e, table.sizes[-1])) for table in (plain, tuned_table)]
             lines.append([name, f"{e:g}", *leads, f"{chosen[-1, j]:g}"])
     columns = ["data", "ε", "lead, C = 1", "lead, own C", "1/C of all features"]
     return pd.DataFrame(lines, columns=columns).style.hide(axis="index")
