@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from dplib import checks, examples, failing
 from dplib.checks import ParameterError
 from dplib.devices import JUDGED, find_device, same_randomness, whole_float32
-from dplib.dpsgd import DPSGD, Engine, check_targets
+from dplib.dpsgd import DPSGD, Engine, check_targets, keep_digits
 from dplib.examples import Examples, Loss, Pair, cross_entropy
 
 REJECTED, LOWER, BY_CHANCE, FORCED = range(4)  # what became of a query
@@ -125,6 +125,7 @@ class Witness:
 
     def __post_init__(self):
         checks.integer(1, 10**12).check("every", self.every)
+        self.every = int(self.every)
 
 
 @dataclass
@@ -210,7 +211,7 @@ def simulated_annealing(
     checks.positive().check("temperature", temperature)
     checks.number(1e-9, 1, open_ends=True).check("cooling", cooling)
     checks.integer(0, 10**9).check("rounds", rounds)
-    path = [start]
+    temperature, cooling, path = float(temperature), float(cooling), [start]
     for _ in range(rounds):
         new = neighbour(path[-1], rng)
         change = f(new) - f(path[-1])
@@ -253,6 +254,7 @@ class Annealing:
         checks.boolean().check("exceeds", self.exceeds)
         checks.boolean().check("starts_at_zero", self.starts_at_zero)
         checks.boolean().check("keeps_velocity", self.keeps_velocity)
+        keep_digits(self, ("initial_temperature",), counts=("rejection_limit",))
 
     def most_queries(self, accepted: int) -> int | None:
         """Queries after which so many updates must have been accepted, (mu0 + 1) for each; None without a limit.
@@ -260,6 +262,7 @@ class Annealing:
         Args:
             accepted: updates that must have been accepted.
         """
+        accepted = int(accepted)
         if self.initial_temperature == 0:
             return accepted
         if self.rejection_limit is None:
@@ -436,7 +439,7 @@ class _Training:
         before = self.testify() if heard else math.nan
         last = [state.clone() for state in self.undone]
         self.rows = rows = next(self.batches)  # line 3
-        losses = self.engine.step(rows)  # lines 4 to 9: the weights are w_new
+        losses = self.engine.step(rows, distinct=True)  # lines 4 to 9: the weights are w_new
         change = self.energy.change(rows, losses)  # lines 10 and 11
         if heard:
             row = {"accepted": self.screen.accepted, "change": change, "witness": self.testify() - before}

@@ -62,7 +62,7 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a network
     does not repeat its own bits, the second is known to 0.1% only. What it owes to their number is known to a
     millionth, or to 5% for a network that cannot be had in float64; the random draws of one that is random even in
-    evaluation mode hide it.
+    evaluation mode, and those of a loss, hide it.
 
     A trial is for mistakes: code that means to be told apart from a step (by ``__deepcopy__``, ``id``, the hooks it
     counts) can behave in the one and not in the other.
@@ -91,6 +91,24 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
         with same_randomness(x.device):
             losses = loss(net(x[:FEW].clone()), y[:FEW])
         _check_uses(losses.sum(), {k: p for k, p in net.named_parameters() if p.requires_grad}, trained_layers(net))
+
+
+@whole_float32()
+def check_unspoiled(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """Refuse what an example that is not finite spoils for others, as a loss with 0 times the mean of its batch: for
+    steps that do not take the others once more by themselves, as :class:`ClippedSums` does on a processor.
+
+    Args:
+        net: the network; it is left as it was.
+        x: examples, shape (b, ...), of which at most 64 are tried.
+        y: their targets, shape (b, ...).
+        loss: outputs and targets to one loss for each example, (b,).
+
+    Raises:
+        ParameterError: where an example's loss or gradient is not finite because another one is not.
+    """
+    with failing.named(net):
+        _check_beside(copy.deepcopy(net), x[:SOME], y[:SOME], loss, rescues=False)
 
 
 def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
@@ -273,22 +291,24 @@ def _check_loss(outputs: Tensor, y: Tensor, loss: Loss, within: float) -> None:
             raise ParameterError(MIXED)
 
 
-def draws(net: nn.Module, x: Tensor) -> bool:
-    """Whether a network draws random numbers, as dropout does.
+def draws(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> bool:
+    """Whether a network or its loss draws random numbers, as dropout does.
 
     Args:
         net: in the mode that is asked about.
         x: examples, shape (b, ...).
+        y: their targets, shape (b, ...).
+        loss: outputs and targets to one loss for each example, (b,).
     """
     with same_randomness(x.device), torch.no_grad():
         before = random_state(x.device)
-        net(x.clone())
+        loss(net(x.clone()), y.clone())
         return random_state(x.device) != before
 
 
 def _check_draws(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """The first example stands by itself whatever a random network draws: it may mix in some draws only."""
-    if not draws(net, x):
+    """The first example stands by itself whatever a random network or loss draws: it may mix in some draws only."""
+    if not draws(net, x, y, loss):
         return
     rows = torch.ones(len(x), dtype=torch.int64, device=x.device)
     rows[0] = 0
@@ -462,30 +482,34 @@ def _beside(x: Tensor, i: int, factor: float) -> Tensor:
     return beside
 
 
-def _check_beside(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+def _check_beside(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, rescues: bool = True) -> None:
     """What an example adds to a step stays the same beside others that are far away or not finite, and beside a single
     one that is, or is 0 throughout: as where code looks for what is not a number in a whole batch, or scales all
-    gradients by their common norm.
+    gradients by their common norm. Without ``rescues`` for each of the first few, as one may not be finite by itself.
     """
     watched = ClippedSums(net, {p: p.detach() for p in net.parameters() if p.requires_grad})
     try:
-        _check_passes(watched, x, y, loss, 0, [-1e3, math.inf])
+        for i in range(1 if rescues else len(x[:FEW])):
+            _check_passes(watched, x, y, loss, i, [-1e3, math.inf], rescues)
         if len(x) > 1:
-            _check_passes(watched, x, y, loss, -1, OUTLIERS)
+            _check_passes(watched, x, y, loss, -1, OUTLIERS, rescues)
     finally:
         watched.close()
 
 
-def _check_passes(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, factors: Sequence[float]) -> None:
+def _check_passes(
+    watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, factors: Sequence[float], rescues: bool = True
+) -> None:
     """Loss and norm of example i in a step are the same where the others (b, ...) are multiplied by factors; or those
-    of the others where the last one is, for i = -1.
+    of the others where the last one is, for i = -1. With ``rescues`` a step on a processor takes what is not finite by
+    itself, so that others may spoil it.
     """
     due, *others = (_of_step(watched, x, y, loss, i, factor) for factor in (1.0, *factors))
     for found in others:
         if found is None:
             continue
         for of_due, of_found in zip(due, found, strict=True):
-            if not of_found.isfinite().all() and not x.is_cuda:  # there a step takes such an example by itself
+            if rescues and not of_found.isfinite().all() and not x.is_cuda:
                 continue
             if not _same([of_due], [of_found], 1e-3):
                 raise ParameterError(MIXED)

@@ -34,6 +34,7 @@ __all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "
 
 RARE = 16  # records that stand out, among those that a network is tried on
 LARGEST = 1e30  # moves of a step, and their inverses: beyond, float32 has no digits for noise
+LEAST = 1e-18  # of C over the divisor: below, a factor of a clipped gradient may round to twice what it is in float32
 _NOISE = checks.Rule(
     "0, or a number in [1e-09, 1e+09]", lambda v: checks.number(0, 1e9).accepts(v) and not 0 < v < 1e-9
 )
@@ -45,20 +46,23 @@ _EVERY = checks.integer(1, 10**12)
 class DPSGD:
     """Settings of a training.
 
+    Numbers of any type are taken, also NumPy's, and kept as Python's own.
+
     Args:
         steps: how many, from 1 to 10^12.
         sample_rate: q in [1e-12, 1]; the expected batch size is q n.
         learning_rate: of a step along the noisy mean gradient, in [1e-30, 1e30].
         noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``, in [1e-9, 1e9]; 0
             for none.
-        max_grad_norm: clipping norm C, in [1e-12, 1e12]; None for no clipping, and then no noise.
+        max_grad_norm: clipping norm C, in [1e-12, 1e12], at least 1e-18 of the divisor; None for no clipping, and so no
+            noise.
         clipping: "flat" scales by min(1, C / |g|), "auto-s" by C / (|g| + 0.01).
         momentum: as in ``torch.optim.SGD``, in [0, 1); it acts on the noisy gradient, at no privacy cost.
         sampling: "poisson", or "shuffled" for training without noise only.
         physical_batch: most examples that go through the network at once, by default 512 images or 2048 others on the
             processor, and more on a GPU (``dplib.devices``).
         secure: sampling and noise from a cryptographic stream that nobody can draw again, :mod:`dplib.secure`; not for
-            a network that draws numbers of its own, such as dropout, which come from PyTorch's generator.
+            a network or a loss that draws numbers of its own, such as dropout, which come from PyTorch's generator.
         divisor: the number that the noisy sum is divided by, in [1e-12, 1e15]; None for q n. Where the number n of
             records is itself private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
 
@@ -97,6 +101,8 @@ class DPSGD:
             raise ParameterError("max_grad_norm = None is not allowed with noise: without clipping it hides nobody.")
         if self.sampling == "shuffled" and (self.noise_multiplier > 0 or self.secure):
             raise ParameterError("sampling = 'shuffled' is not allowed with noise: accounting is about 'poisson'.")
+        reals = ("sample_rate", "learning_rate", "noise_multiplier", "max_grad_norm", "momentum", "divisor")
+        keep_digits(self, reals, counts=("steps", "physical_batch"))
 
     def quotient(self, n: int) -> float:
         """What the noisy sum over n records is divided by.
@@ -105,10 +111,16 @@ class DPSGD:
             n: number of training records, at least 1.
 
         Raises:
-            ParameterError: for settings whose product is more or less than float32 holds: noise may be lost in it.
+            ParameterError: for settings whose product is more or less than float32 holds: noise may be lost in it. Also
+                for a clipping norm below 1e-18 of the divisor, where a record might count for more.
         """
         divisor = self.divisor or self.sample_rate * n
         if self.max_grad_norm is not None:
+            if self.max_grad_norm / divisor < LEAST:
+                raise ParameterError(
+                    f"max_grad_norm = {self.max_grad_norm:g} is not allowed with a divisor of {divisor:g}: it must be "
+                    f"at least {LEAST:g} times that, or float32 has no digits for what a clipped gradient adds."
+                )
             step, noise = self.learning_rate * self.max_grad_norm / divisor, self.noise_multiplier or 1.0
             if not (step * min(1, noise) >= 1 / LARGEST and step * max(1, noise) <= LARGEST):
                 raise ParameterError(
@@ -128,6 +140,21 @@ class DPSGD:
         return devices.training_work(net, x, self.sample_rate * len(x), self.steps)
 
 
+def keep_digits(settings: object, reals: Sequence[str], counts: Sequence[str] = ()) -> None:
+    """Put Python's own numbers in the place of those that frozen settings were given. A product with one of NumPy's has
+    as few digits as that: noise of a float16 became 0, and whole numbers of 8 bits began again after 255.
+
+    Args:
+        settings: a frozen dataclass, whose values were checked. None stays None.
+        reals: names of its real numbers.
+        counts: names of its whole numbers.
+    """
+    for names, kind in ((reals, float), (counts, int)):
+        for name in names:
+            if (value := getattr(settings, name)) is not None:
+                object.__setattr__(settings, name, kind(value))
+
+
 class Engine:
     """A network in training: its trained weights in one vector, and steps on it.
 
@@ -145,7 +172,8 @@ class Engine:
 
     Raises:
         ParameterError: for a network that is refused, or that is on another device than the data; with ``secure``, or
-            without a generator, also for a network that draws random numbers; for a generator with ``secure``.
+            without a generator, also for a network or a loss that draws random numbers; for a generator with
+            ``secure``.
     """
 
     @whole_float32()
@@ -166,10 +194,12 @@ class Engine:
         ).on(train.y.device)
         most = self._physical_batch
         check_network(net, train, loss, min(settings.sample_rate * train.n, most), self._clips, most)
+        if settings.secure and generator is not None:
+            raise ParameterError("generator is not allowed with secure = True: noise that can be drawn again is none.")
         if settings.secure or (settings.noise_multiplier and generator is None):
-            _check_secure(net, train, generator)
+            check_secure(net, train, loss)
         self._trained = [p for p in net.parameters() if p.requires_grad]
-        self.steps = 0
+        self.steps, self._closed = 0, False
         self.weights = _in_one_vector(self._trained)
         self._gradient = torch.zeros_like(self.weights)
         self._parts = _parts(self._gradient, self._trained)
@@ -178,19 +208,23 @@ class Engine:
         if self._clips:
             self._clipped = clipping.ClippedSums(net, dict(zip(self._trained, self._parts, strict=True)))
 
-    def step(self, rows: Tensor) -> Tensor:
+    def step(self, rows: Tensor, *, distinct: bool = False) -> Tensor:
         """One step; returns the sum of the records' losses before it, which is not private.
 
         With clipping, a loss that is not finite counts as 0. After half of the steps and after the last one the network
         is tried once more, on some of these records.
 
         Args:
-            rows: of the records that are taken, shape (b,), b >= 0.
+            rows: of the records that are taken, shape (b,), b >= 0, each of them once.
+            distinct: that is known of them, as of a sampler's: nobody looks. Nor does anybody on a GPU, which would be
+                waited for.
 
         Raises:
-            ParameterError: where the network no longer keeps examples apart, or fails: its weights are then not to be
-                released.
+            ParameterError: for a record that is taken twice, where it clips, or an engine that is closed; and where the
+                network no longer keeps examples apart, or fails: its weights are then not to be released.
         """
+        if self._clips and not distinct:
+            _refuse_repeated(rows)
         try:
             total = self._fill(rows)
         except (ParameterError, MemoryError, torch.OutOfMemoryError):
@@ -234,13 +268,19 @@ class Engine:
         """The noisy gradient, shape (parameters,); the next call overwrites it.
 
         Args:
-            rows: of the records that are taken, shape (b,), b >= 0.
+            rows: of the records that are taken, shape (b,), b >= 0, each of them once.
+
+        Raises:
+            ParameterError: as :meth:`step`.
         """
+        if self._clips:
+            _refuse_repeated(rows)
         self._fill(rows)
         return self._gradient
 
     def close(self) -> None:
-        """Stop watching the network, and give each of its parameters memory of its own again."""
+        """Stop watching the network, and give each of its parameters memory of its own again: no step moves it then."""
+        self._closed = True
         if self._clipped is not None:
             self._clipped.close()
         for p in self._trained:
@@ -248,6 +288,8 @@ class Engine:
 
     def _fill(self, rows: Tensor) -> Tensor:
         """Noise once, the clipped gradients on top of it in pieces, all over the divisor."""
+        if self._closed:
+            raise ParameterError("the engine is closed, and moves its network no more: make another one.")
         settings, unit = self.settings, self._unit()
         self._share = 1 / self.divisor / unit
         if settings.noise_multiplier:
@@ -278,7 +320,7 @@ class Engine:
     def _add_clipped(self, rows: Tensor) -> Tensor:
         x, y = self.examples.batch(rows)
         known = partial(self.examples.norms, rows) if x.dim() == 2 else None
-        return self._clipped.add(x, y, self.loss, self._factors, known)
+        return self._clipped.add(x, y, self.loss, self._factors, known, lambda: self.examples.batch(rows, True)[0])
 
     def _factors(self, norms: Tensor) -> Tensor:
         return clipping.RULES[self.settings.clipping](norms, self.settings.max_grad_norm * self._share, self._share)
@@ -366,6 +408,7 @@ def train(
         raise ParameterError(f"settings = {checks.shown(settings)} is not allowed: it must be a dplib.DPSGD.")
     evaluate_every = settings.steps if evaluate_every is None else evaluate_every
     _EVERY.check("evaluate_every", evaluate_every)
+    evaluate_every = int(evaluate_every)
     failing.check_parameters(net)
     records = examples.tensors(given_sets(data)["train"], "train")[0]
     place = find_device(device, settings.work(net, records) if device == "auto" else None)
@@ -390,7 +433,7 @@ def train(
         try:
             for _ in tqdm(range(settings.steps), "steps", leave=False, delay=2, disable=not progress):
                 rows = next(batches)
-                losses += engine.step(rows)
+                losses += engine.step(rows, distinct=True)
                 count += len(rows)
                 run.steps += 1
                 if run.steps % evaluate_every == 0 or run.steps == settings.steps:
@@ -528,7 +571,14 @@ def _check_extremes(net: nn.Module, name: str, part: Examples, loss: Loss) -> No
 
 
 def check_network(
-    net: nn.Module, train: Examples, loss: Loss, expected: float, clips: bool, most: float = math.inf
+    net: nn.Module,
+    train: Examples,
+    loss: Loss,
+    expected: float,
+    clips: bool,
+    most: float = math.inf,
+    *,
+    rescues: bool = True,
 ) -> None:
     """Refuse a network that cannot be trained on these records, or whose gradients, where they are to be clipped, are
     not each record's own.
@@ -540,6 +590,8 @@ def check_network(
         expected: records of a step: it is tried on as many, since a network may do otherwise with fewer.
         clips: whether gradients are clipped.
         most: records that go through it at once.
+        rescues: whether a step takes what is not finite once more, each example by itself, as ``clipping.ClippedSums``
+            does on a processor; where it does not, an example may spoil no other one.
 
     Raises:
         ParameterError: naming the layer, buffer or parameter, or saying what is wrong.
@@ -549,24 +601,42 @@ def check_network(
         x, y = train.batch(train.extremes())
         loss(copy.deepcopy(net).eval()(x), y)
     if clips:
-        clipping.check(net, *train.batch(_tried(train, math.ceil(expected), most)), loss)
+        x, y = train.batch(_tried(train, math.ceil(expected), most))
+        clipping.check(net, x, y, loss)
+        if not rescues:
+            clipping.check_unspoiled(net, x, y, loss)
     else:
         few = train.batch(_sampled(train.n).to(train.y.device))
         with failing.named(net):
             clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
 
 
-def _check_secure(net: nn.Module, train: Examples, generator: torch.Generator | None) -> None:
+def check_secure(net: nn.Module, train: Examples, loss: Loss) -> None:
     """Numbers that can be drawn again are no part of a secure training: whoever knows those of dropout, one after the
     other for all examples of a batch, sees all others' change where one record is left out.
+
+    Args:
+        net: a network, in the mode that it is trained in.
+        train: the training records.
+        loss: outputs (b, ...) and targets (b, ...) to one loss for each example, (b,).
+
+    Raises:
+        ParameterError: where the network or the loss draws random numbers.
     """
-    if generator is not None:
-        raise ParameterError("generator is not allowed with secure = True: noise that can be drawn again is none.")
-    if clipping.draws(net, train.batch(_sampled(train.n).to(train.y.device))[0]):
+    if clipping.draws(net, *train.batch(_sampled(train.n).to(train.y.device)), loss):
         raise ParameterError(
-            "secure = True, or no generator, is not allowed with a network that draws random numbers (dropout?): they "
-            "come from PyTorch's generator, and can be guessed; a record left out would change all others' gradients."
+            "secure = True, or no generator, is not allowed with a network or a loss that draws random numbers "
+            "(dropout?): they come from PyTorch's generator, and can be guessed; a record left out would change all "
+            "others' gradients."
         )
+
+
+def _refuse_repeated(rows: Tensor) -> None:
+    """A record that is taken k times moves the sum by k C. Rows of a sample increase, which is soon seen."""
+    if rows.is_cuda or (taken := rows.numpy()).size < 2 or (taken[1:] > taken[:-1]).all():
+        return
+    if np.unique(taken).size < taken.size:
+        raise ParameterError("rows: a record is taken more than once: it would move the clipped sum as many times.")
 
 
 def _sampled(n: int, count: int = clipping.FEW) -> Tensor:

@@ -321,6 +321,9 @@ def _tensor(array: Array, name: str) -> Tensor:
     try:
         if isinstance(array, list | tuple) and array and all(isinstance(x, Tensor) for x in array):
             array = torch.stack(list(array))
+        if isinstance(array, Tensor) and type(array) not in (Tensor, nn.Parameter):
+            kind = type(array).__name__
+            raise ParameterError(f"{name} are a {kind}, which may hide numbers or count them otherwise: give a Tensor.")
         if not isinstance(array, Tensor):
             refuse_hidden(name, array)
             array = np.asarray(array)
@@ -411,6 +414,7 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
     """
     RATE.check("sample_rate", sample_rate)
     RECORDS.check("n", n)
+    n, sample_rate = int(n), float(sample_rate)  # NumPy's short numbers overflow in products
     if rng is None:
         return secure.successes(n, sample_rate)
     size = room(n, sample_rate)
@@ -436,6 +440,7 @@ def poisson_table(n: int, sample_rate: float, rng: np.random.Generator, steps: i
     RATE.check("sample_rate", sample_rate)
     RECORDS.check("n", n)
     integer(1, 10**9).check("steps", steps)
+    n, sample_rate, steps = int(n), float(sample_rate), int(steps)
     state, size = rng.bit_generator.state, room(n, sample_rate)
     ends = rng.geometric(sample_rate, (steps, size)).cumsum(1)
     if (ends[:, -1] > n).all():
@@ -490,8 +495,8 @@ class Sampler:
         RATE.check("sample_rate", sample_rate)
         RECORDS.check("n", n)
         one_of(*SAMPLING).check("kind", kind)
-        self.kind, self.n, self.sample_rate, self.rng = kind, n, sample_rate, rng
-        self.batch_size = max(1, round(sample_rate * n))
+        self.kind, self.n, self.sample_rate, self.rng = kind, int(n), float(sample_rate), rng
+        self.batch_size = max(1, round(self.sample_rate * self.n))
         self._order = np.empty(0, np.int64)
 
     def batches(self, place: torch.device) -> Iterator[Tensor]:

@@ -76,8 +76,9 @@ def train(
         ends there, and the others go on.
 
     Raises:
-        ParameterError: before any step, for data, networks or settings that are not allowed; for a layer that is not
-            known here it says which, and that such networks are trained one at a time.
+        ParameterError: before any step, for data, networks or settings that are not allowed, or a loss that mixes
+            examples on some model's records; for a layer that is not known here it says which, and that such networks
+            are trained one at a time.
     """
     data = [data] * len(nets) if isinstance(data, Data) else data
     settings = [settings] * len(nets) if isinstance(settings, DPSGD) else settings
@@ -89,18 +90,20 @@ def train(
     check(nets, data, settings, rngs)
     evaluate_every = settings[0].steps if evaluate_every is None else evaluate_every
     checks.integer(1).check("evaluate_every", evaluate_every)
+    evaluate_every = int(evaluate_every)
     if at_once is not None:
         checks.integer(1).check("at_once", at_once)
     place = find_device(device, work(nets, data, settings) if device == "auto" else None)
     sets = placed(nets, data, place)
     for net, of_model in zip(nets, sets, strict=True):
         dpsgd.check_targets(net, of_model, loss)
-    expected = max(setting.sample_rate * of["train"].n for setting, of in zip(settings, sets, strict=True))
-    clips = any(setting.max_grad_norm is not None for setting in settings)
-    dpsgd.check_network(nets[0], sets[0]["train"], loss, expected, clips)
+    records = [of_model["train"] for of_model in sets]
+    check_networks(nets, settings, records, loss)
 
     if at_once is None:
-        at_once = len(nets) if place.type == "cuda" else fitting(nets[0], sets[0]["train"], expected)
+        at_once = len(nets)
+        if place.type == "cpu":
+            at_once = fitting(nets[0], records[0], expected_records(settings, records))
     groups = torch.arange(len(nets)).split(int(at_once))
     trainings = [
         _Training(*([values[i] for i in group.tolist()] for values in (nets, settings, sets, rngs)), loss, place)
@@ -225,6 +228,43 @@ def placed(nets: Sequence[nn.Module], data: Sequence[Data], place: torch.device)
             made[key] = dpsgd.placed(net, of_model, place)
         net.to(place, memory_format=examples.layout_of(net, of_model.train[0]))
     return [made[key] for key in keys]
+
+
+def check_networks(
+    nets: Sequence[nn.Module], settings: Sequence[DPSGD], records: Sequence[Examples], loss: Loss
+) -> None:
+    """Refuse what :class:`dplib.dpsgd.Engine` refuses, and a loss by which an example that is not finite spoils others.
+    It may do so with some records alone: each set of them is tried.
+
+    Args:
+        nets: m networks that are alike, on the device of the records.
+        settings: of each network.
+        records: training records of each network; a set that several have is tried with the first of them.
+        loss: outputs and targets to one loss for each example.
+
+    Raises:
+        ParameterError: naming the layer, or saying what is wrong.
+    """
+    expected = expected_records(settings, records)
+    clips = any(setting.max_grad_norm is not None for setting in settings)
+    tried: set[int] = set()
+    for net, of_model in zip(nets, records, strict=True):
+        if id(of_model) in tried:
+            continue
+        tried.add(id(of_model))
+        dpsgd.check_network(net, of_model, loss, expected, clips, rescues=False)
+        if settings[0].secure:
+            dpsgd.check_secure(net, of_model, loss)
+
+
+def expected_records(settings: Sequence[DPSGD], records: Sequence[Examples]) -> float:
+    """Records of a step of the model that has the most, on average.
+
+    Args:
+        settings: of each model.
+        records: training records of each model.
+    """
+    return max(setting.sample_rate * of_model.n for setting, of_model in zip(settings, records, strict=True))
 
 
 def fitting(net: nn.Module, records: Examples, expected: float) -> int:

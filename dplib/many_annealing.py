@@ -257,9 +257,7 @@ class _Training:
         place: torch.device,
     ):
         self.nets, self.rules = nets, rules
-        expected = max(setting.sample_rate * of_model.n for setting, of_model in zip(settings, sets, strict=True))
-        clips = any(setting.max_grad_norm is not None for setting in settings)
-        dpsgd.check_network(nets[0], sets[0], loss, expected, clips)
+        many.check_networks(nets, settings, sets, loss)
         self.models, self.batches = many.prepared(nets, settings, sets, rngs, loss, place)
         self._chances = [np.random.default_rng(int(rng.integers(2**63))) for rng in rngs]
         most = [math.inf if count is None else count for count in accepted]

@@ -258,7 +258,7 @@ class _Linear(_Weighted):
         of_weight, of_bias = self.sums.get("weight"), self.sums.get("bias")
         norms = None
         if not unclipped:
-            norms = torch.linalg.vector_norm(d, dim=1).clamp_min_(layers.SHORTEST)
+            norms = layers.row_lengths(d).clamp_min_(layers.SHORTEST)
             if of_weight is not None:
                 with_one = of_bias is not None
                 norms *= known(with_one) if known else layers.row_norms(a, with_one)
@@ -314,7 +314,7 @@ class _Conv2d(_Weighted):
             parts.append((of_weight, self._gradients(inputs, d, size).flatten(1)))
         if of_bias is not None:
             parts.append((of_bias, d.sum(1)))
-        norms = None if unclipped else _joined([torch.linalg.vector_norm(part, dim=1) for _, part in parts])
+        norms = None if unclipped else _joined([layers.row_lengths(part) for _, part in parts])
 
         def add(c: Tensor, keep: Tensor | None) -> None:
             for total, part in parts:

@@ -149,19 +149,24 @@ class Models:
         return torch.where(finite, total, math.nan)
 
     def try_again(self, rows: Tensor, sizes: Tensor) -> None:
-        """Try the first network once more, at the weights as they are and on some of its records.
+        """Try networks that clip once more, at the weights as they are and on some of their records: of several with
+        the same records the first.
 
         Args:
             rows: of each model's records, counted from its first one, shape (m, b).
             sizes: how many of them are its batch, from the left, shape (m,); the others count nothing.
 
         Raises:
-            ParameterError: where the loss no longer keeps examples apart. Its weights are then not to be released, nor
-                are the others'.
+            ParameterError: where the loss no longer keeps examples apart. No model's weights are then to be released.
         """
-        taken = rows[0, : min(int(sizes[0]), clipping.SOME)] + self._starts[0]
-        if len(taken) and not self._free[0]:
-            clipping.check_again(self.stack.nets[0], *self.records.batch(taken), self.loss)
+        starts, tried = self._starts.flatten().tolist(), set()
+        for i, (net, size) in enumerate(zip(self.stack.nets, sizes.tolist(), strict=True)):
+            if self._free[i] or not size or starts[i] in tried:
+                continue
+            tried.add(starts[i])
+            x, y = self.records.batch(rows[i, : min(size, clipping.SOME)] + starts[i], fresh=True)
+            clipping.check_again(net, x, y, self.loss)
+            clipping.check_unspoiled(net, x, y, self.loss)
 
     def pieces(self, rows: Tensor, sizes: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of all records (m, few), and which of them count.
@@ -184,7 +189,8 @@ class Models:
 
     def _weigh(self, real: Tensor, norms: Tensor, losses: Tensor) -> tuple[Tensor, Tensor | None]:
         """Factors (m, b), and which examples are kept: one whose loss or gradient is not finite counts as exactly zero,
-        as do those that only fill the table up. Without clipping there is no such rule.
+        as do those that only fill the table up. None is taken again by itself: ``clipping.check_unspoiled`` refuses a
+        loss by which one spoils others. Without clipping there is no such rule.
         """
         finite = (norms + losses).isfinite()
         clean = not self.on_gpu and not any(self._free) and bool(finite.all())
@@ -294,7 +300,7 @@ class Stepper:
     Args:
         models: that take the steps.
         batches: of these models.
-        steps: most that will be asked for. After half of them and after the last one the first network is tried again.
+        steps: most that will be asked for. After half of them and after the last one networks are tried once more.
         move: makes one step.
         state: what else ``move`` changes.
         draw: what else it is given: more(steps), tensors (steps, ...).

@@ -109,7 +109,13 @@ class ClippedSums:
         return int(self._dropped)
 
     def add(
-        self, x: Tensor, y: Tensor, loss: Loss, factors: Callable[[Tensor], Tensor], x_norms: Norms | None = None
+        self,
+        x: Tensor,
+        y: Tensor,
+        loss: Loss,
+        factors: Callable[[Tensor], Tensor],
+        x_norms: Norms | None = None,
+        again: Callable[[], Tensor] | None = None,
     ) -> Tensor:
         """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the finite losses.
 
@@ -119,11 +125,13 @@ class ClippedSums:
             loss: outputs and targets to one loss for each example, (b,).
             factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
             x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
+            again: gives x once more, in memory of its own, where something is not finite and the network has changed x
+                in place; None for a copy that is made before.
 
         Raises:
             ParameterError: for a value outside its range.
         """
-        before = x._version
+        again, before = again or partial(_as_it_is, x.clone()), x._version
         with whole_float32(x.is_cuda), torch.no_grad():
             losses, total, norms, adders = self._pass(x, y, loss, x_norms)
             if norms is None:  # the losses depend on no trained layer
@@ -132,8 +140,8 @@ class ClippedSums:
             if norms.is_cuda or not _surely_finite(norms, losses):  # a GPU is not waited for
                 finite = norms.isfinite() & losses.isfinite()
                 clean = partial(_with_zeros, ~finite)
-                if not norms.is_cuda and x._version == before:
-                    others = self._again(x, y, loss, losses, norms, finite)
+                if not norms.is_cuda:
+                    others = self._again(x if x._version == before else again(), y, loss, losses, norms, finite)
                 self.finite = finite
                 self._dropped += finite.logical_not().sum()
                 norms = norms.where(finite, 0)

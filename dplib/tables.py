@@ -28,7 +28,7 @@ from scipy import stats
 
 from dplib import checks, examples, mechanisms
 from dplib.checks import ParameterError
-from dplib.dpsgd import LARGEST
+from dplib.dpsgd import LARGEST, keep_digits
 
 LENGTH = 4.0  # of a row, about: what rate and clipping norm were chosen for
 UNIFORM = math.sqrt(3.0)  # one over the deviation of a number that is spread evenly over [-1, 1]
@@ -126,6 +126,7 @@ class Settings:
         checks.number(1e-12, 1e12).check("max_grad_norm", self.max_grad_norm)
         checks.number(1 / LARGEST, LARGEST).check("learning_rate", self.learning_rate)
         checks.integer(2).check("steps", self.steps)
+        keep_digits(self, ("moments", "max_grad_norm", "learning_rate"), counts=("steps",))
 
 
 _HOW = {

@@ -306,6 +306,15 @@ def test_what_is_refused(named, match):
             Annealing(**wrong)
 
 
+def test_numbers_of_few_bits_are_taken_for_what_they_are():
+    """Of 8 bits, eleven queries for each of 100 updates were 76."""
+    rule = Annealing(np.float16(10.0), rejection_limit=np.uint8(10))
+    assert (type(rule.initial_temperature), type(rule.rejection_limit)) == (float, int)
+    assert rule.most_queries(np.uint8(100)) == 1100
+    assert Annealing(rejection_limit=None).rejection_limit is None
+    assert type(Witness(HELD, np.int8(3)).every) is int
+
+
 ELEVENTH = (np.zeros((5, 64), np.float32), np.full(5, 10))  # ten classes go from 0 to 9
 NARROW = (np.zeros((5, 3), np.float32), np.zeros(5, int))
 

@@ -310,6 +310,29 @@ def test_refused_layers_are_named(build, words):
         layers.trained_layers(build())
 
 
+class SideBySide(nn.Module):
+    """Two layers whose weights are pieces of one array, the second from a place in it on."""
+
+    def __init__(self, place):
+        super().__init__()
+        base = torch.randn(100)
+        self.a, self.b = nn.Linear(4, 3, bias=False), nn.Linear(4, 3, bias=False)
+        self.a.weight = nn.Parameter(base[:12].view(3, 4))
+        self.b.weight = nn.Parameter(base[place : place + 12].view(3, 4))
+
+
+def test_parameters_that_overlap_in_memory_are_refused():
+    """They were moved apart without a word."""
+    for place in (0, 1, 11):
+        with pytest.raises(ParameterError, match=r"layer b shares its weight with a\.weight"):
+            layers.trained_layers(SideBySide(place))
+    layers.trained_layers(SideBySide(12))
+    net = nn.Linear(4, 3)
+    net.bias = nn.Parameter(torch.zeros(1).expand(3))
+    with pytest.raises(ParameterError, match="bias has numbers that share memory"):
+        layers.trained_layers(net)
+
+
 def seldom_reused(x, first, second):
     """The first layer's weights a second time, in a branch that is multiplied by 0 for nearly every example."""
     h = first(x)

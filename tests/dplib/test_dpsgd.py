@@ -1,7 +1,8 @@
 """DP-SGD: sampling, noise, the step, training; statistical tests have fixed seeds and an error rate of 1e-4 each."""
 
 import copy
-from dataclasses import replace
+from dataclasses import fields, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
-from dplib import clipping, dpsgd, examples, logistic_grid, many, models, sgd
+from dplib import clipping, dpsgd, examples, logistic_grid, many, models, sgd, steps
 from dplib.checks import ParameterError
 from dplib.examples import Examples, cross_entropy, squared_error
 
@@ -118,6 +119,25 @@ def test_noise_has_the_right_scale_and_the_expected_size_divides():
     assert stats.kstest(noise, stats.norm(0, sd).cdf).pvalue > ERROR_RATE
     low, high = stats.chi2.ppf([ERROR_RATE / 2, 1 - ERROR_RATE / 2], len(noise))
     assert low < (noise**2).sum() / sd**2 < high
+
+
+@pytest.mark.parametrize(
+    ("given", "due"),
+    [
+        ({"noise_multiplier": np.float16(1.0), "max_grad_norm": 1.0, "divisor": 1e5}, 1.0),
+        ({"noise_multiplier": np.uint8(3), "max_grad_norm": np.uint8(100)}, 300.0),
+        ({"noise_multiplier": Fraction(3, 2), "max_grad_norm": np.int8(2), "divisor": np.float16(1e4)}, 3.0),
+    ],
+)
+def test_noise_has_the_right_scale_whatever_numbers_the_settings_are(given, due):
+    """A quotient of a float16 was 0, and a product of whole numbers of 8 bits began again after 255."""
+    made = settings(**given, learning_rate=Fraction(1, 2), momentum=Fraction(1, 4), steps=np.int8(3))
+    network = models.mlp([6, 400, 3]).double()
+    scale = float(engine(made, network=network).gradient(torch.arange(0)).std())
+    assert scale * made.quotient(40) == pytest.approx(due, rel=0.05)
+    stack = steps.Models([models.mlp([6, 3]).double()], [made], toy(), [40])
+    assert stack._deviations == pytest.approx([due / made.quotient(40)])
+    assert {type(getattr(made, f.name)) for f in fields(made)} <= {int, float, bool, str, type(None)}
 
 
 def test_a_constant_divisor_makes_a_step_forget_the_number_of_records():
@@ -306,6 +326,68 @@ def test_nothing_of_a_secure_training_can_be_drawn_again():
     random = models.mlp([6, 5, 3], nn.Tanh, dropout=0.5).double()
     with pytest.raises(ParameterError, match=r"no generator, .* draws random numbers"):
         dpsgd.Engine(random, replace(private, secure=False), toy())
+
+
+def dropped_out(outputs, y):
+    return cross_entropy(nn.functional.dropout(outputs, 0.5), y)
+
+
+def test_a_loss_that_draws_random_numbers_is_no_part_of_a_secure_training():
+    private = settings(noise_multiplier=1.0, max_grad_norm=1.0)
+    for given in (replace(private, secure=True), private):  # the second has no generator
+        with pytest.raises(ParameterError, match=r"a loss that draws random numbers \(dropout\?\)"):
+            dpsgd.Engine(net(), given, toy(), dropped_out)
+    dpsgd.Engine(net(), private, toy(), dropped_out, torch.Generator())
+
+
+def test_a_record_that_is_taken_twice_is_refused_where_it_clips():
+    twice, mixed = torch.tensor([3, 5, 3]), torch.tensor([9, 5, 3])
+    private = engine(settings(max_grad_norm=1.0))
+    for call in (private.step, private.gradient):
+        with pytest.raises(ParameterError, match="more than once"):
+            call(twice)
+        call(mixed)
+    engine(settings()).step(twice)
+
+
+@pytest.mark.parametrize("bound", [None, 1.0])
+def test_an_engine_that_is_closed_makes_no_step(bound):
+    private = engine(settings(max_grad_norm=bound))
+    private.close()
+    for call in (private.step, private.gradient):
+        with pytest.raises(ParameterError, match="engine is closed"):
+            call(torch.arange(3))
+
+
+def test_a_clipping_norm_that_is_lost_in_the_divisor_is_refused():
+    """At 1e-26 of it a record moved the sum by 1.95 C: what is left of its factors are multiples of 1e-45."""
+    private = settings(max_grad_norm=1e-12, divisor=1.07e14, learning_rate=1e20)
+    with pytest.raises(ParameterError, match="max_grad_norm = 1e-12 is not allowed with a divisor"):
+        engine(private)
+    engine(replace(private, divisor=1e5))
+
+
+@pytest.mark.parametrize("share", [1e-12, 1e-6, 1.0])
+@pytest.mark.parametrize("rule", ["flat", "auto-s"])
+def test_the_least_clipping_norm_bounds_what_an_example_adds(rule, share):
+    """In units of the divisor, for the longest inputs and the shortest gradients that float32 has."""
+    rng, bound = np.random.default_rng(0), dpsgd.LEAST
+    for outs, ins in ((1, 3), (3, 1), (40, 30)):
+        linear = nn.Linear(ins, outs, bias=False)
+        sums = torch.zeros_like(linear.weight)
+        watched = clipping.ClippedSums(linear, {linear.weight: sums})
+        for size, scale in 10 ** rng.uniform([0, -19], [19, 19], (200, 2)):
+            x = torch.from_numpy(rng.normal(size=(1, ins)) * size / ins**0.5).float()
+            factors = torch.from_numpy(rng.normal(size=outs) * scale).float()
+            sums.zero_()
+            watched.add(
+                x,
+                torch.zeros(1),
+                lambda out, y, factors=factors: out @ factors,
+                lambda norms: clipping.RULES[rule](norms, bound, share),
+            )
+            assert sums.double().norm() <= 1.001 * bound
+        watched.close()
 
 
 @pytest.mark.parametrize("clipping_rule", ["flat", "auto-s"])

@@ -185,3 +185,29 @@ def test_a_pair_is_no_examples():
         examples.evaluate(
             nn.Linear(3, 2), (np.ones((5, 3)), np.zeros(5, int)), examples.cross_entropy, examples.correct
         )
+
+
+class Tagged(torch.Tensor):
+    """A tensor of somebody's own."""
+
+
+def test_tensors_of_another_kind_are_refused():
+    """A masked one shows what it hides, or fails in the words of PyTorch."""
+    x, y, place = torch.randn(6, 3), torch.arange(6) % 2, torch.device("cpu")
+    with pytest.warns(UserWarning, match="MaskedTensors"):
+        masked = torch.masked.masked_tensor(x, x > 0)
+    for pair, what in (((masked, y), "examples are a Masked"), ((x, y.as_subclass(Tagged)), "targets are a Tagged")):
+        with pytest.raises(ParameterError, match=what):
+            Examples(pair, "train", place, torch.float32)
+    assert Examples((nn.Parameter(x), y), "train", place, torch.float32).n == 6
+
+
+@pytest.mark.parametrize("rng", [0, None])
+def test_rates_and_numbers_of_few_bits_are_taken_for_what_they_are(rng):
+    """Of 8 bits, 200 records at a rate of 1 were 200 + 84, which is 28."""
+    n, q = np.uint8(200), np.float16(1.0)
+    rng = None if rng is None else np.random.default_rng(rng)
+    assert examples.Sampler("poisson", n, q, rng).draw().tolist() == list(range(200))
+    assert examples.poisson(n, q, rng).tolist() == list(range(200))
+    if rng is not None:
+        assert examples.poisson_table(n, q, rng, np.uint8(3))[1].tolist() == [200] * 3

@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
-from dplib import clipping, dpsgd, examples, many, models, sgd, steps
+from dplib import clipping, dpsgd, examples, many, many_annealing, models, sgd, steps
 from dplib.checks import ParameterError
 from dplib.examples import Examples, cross_entropy, squared_error
 from tests import stand_in_gpu
@@ -693,6 +693,87 @@ def test_networks_are_tried_once_for_all_models(monkeypatch):
     assert len(tried) == 1
     with pytest.raises(ParameterError, match="other examples"):
         together(nets, dpsgd.Data(records((4,))), settings(), loss=lambda out, y: cross_entropy(out - out.mean(0), y))
+
+
+def losses_beside(condition):
+    """Cross-entropies, doubled for all of a batch in which the condition holds."""
+
+    def loss(outputs, y):
+        losses = cross_entropy(outputs, y)
+        return losses * (1 + condition(losses.detach(), y))
+
+    return loss
+
+
+def test_a_loss_is_tried_on_the_records_of_each_model():
+    x, y = records((4,), n=80, classes=2, dtype=np.float32)
+    third = np.where(np.arange(80) % 8 == 0, 2, y)
+    loss = losses_beside(lambda losses, y: (y == 2).any())
+    nets, private = networks(lambda: models.mlp([4, 4]), (4,), 2, torch.float32), settings(noise_multiplier=1.0)
+    together(nets, [dpsgd.Data((x, y))] * 2, [private] * 2, loss=loss)
+    with pytest.raises(ParameterError, match="other examples"):
+        together(nets, [dpsgd.Data((x, y)), dpsgd.Data((x, third))], [private] * 2, loss=loss)
+    rngs = [np.random.default_rng(i) for i in range(2)]
+    with pytest.raises(ParameterError, match="other examples"):
+        many_annealing.train(nets, [(x, y), (x, third)], private, rngs, loss=loss)
+
+
+@pytest.mark.parametrize("clipped", [0, 1])
+def test_a_model_that_clips_is_tried_again_whichever_it_is(clipped, monkeypatch):
+    monkeypatch.setattr(dpsgd, "check_network", lambda *_, **__: None)  # a loss that comes to mix is none at first
+    nets, data = (
+        networks(lambda: models.mlp([4, 4]), (4,), 2, torch.float32),
+        dpsgd.Data(records((4,), dtype=np.float32)),
+    )
+    private = [settings(max_grad_norm=None) for _ in range(2)]
+    mixing = losses_beside(lambda losses, y: losses.mean())
+    together(nets, data, private, loss=mixing)
+    private[clipped] = settings()
+    with pytest.raises(ParameterError, match="other examples"):
+        together(nets, data, private, loss=mixing)
+
+
+def test_each_set_of_records_is_tried_again(monkeypatch):
+    tried, again = [], clipping.check_again
+    monkeypatch.setattr(clipping, "check_again", lambda net, *rest: tried.append(net) or again(net, *rest))
+    first, second = (dpsgd.Data(records((4,), seed=seed, dtype=np.float32)) for seed in range(2))
+    nets, free = networks(lambda: models.mlp([4, 4]), (4,), 4, torch.float32), settings(max_grad_norm=None)
+    trained_, _ = together(nets, [first, second, first, second], [free, settings(), settings(), settings()])
+    assert tried == [trained_[1], trained_[2]] * 2
+
+
+def spoils(outputs, y):
+    """0 times the batch's mean: nothing, unless one of its losses is infinite."""
+    losses = cross_entropy(outputs, y)
+    return losses + 0.0 * losses.mean()
+
+
+@pytest.mark.parametrize("value", [None, 3e38])
+def test_a_loss_by_which_one_record_spoils_others_is_refused(value):
+    """One at a time takes the others once more by themselves: with 3e38 in 200, 85 examples too many were dropped."""
+    x, y = records((4,), n=200, dtype=np.float32)
+    x[150] = x[150] if value is None else value
+    nets = networks(lambda: models.mlp([4, 4]), (4,), 1, torch.float32)
+    _, (run,) = alone(nets, [dpsgd.Data((x, y))], [settings()], loss=spoils)
+    assert run.dropped <= 8
+    with pytest.raises(ParameterError, match="other examples"):
+        together(nets, dpsgd.Data((x, y)), settings(), loss=spoils)
+    together(nets, dpsgd.Data((x, y)), settings())
+
+
+def test_a_loss_that_draws_random_numbers_is_no_part_of_secure_trainings():
+    def loss(outputs, y):
+        return cross_entropy(nn.functional.dropout(outputs, 0.5), y)
+
+    x, y = records((4,), dtype=np.float32)
+    nets, private = networks(lambda: models.mlp([4, 4]), (4,), 2, torch.float32), settings(noise_multiplier=1.0)
+    rngs = [np.random.default_rng(i) for i in range(2)]
+    together(nets, dpsgd.Data((x, y)), private, loss=loss)
+    secure = settings(noise_multiplier=1.0, secure=True)
+    with pytest.raises(ParameterError, match="a loss that draws random numbers"):
+        together(nets, dpsgd.Data((x, y)), secure, loss=loss)
+    with pytest.raises(ParameterError, match="a loss that draws random numbers"):
+        many_annealing.train(nets, (x, y), secure, rngs, loss=loss)
 
 
 def test_a_loss_that_comes_to_mix_examples_is_refused_on_the_way():

@@ -189,6 +189,66 @@ def test_a_derivative_that_is_not_finite_drops_its_example_alone():
     assert torch.allclose(found, due, atol=1e-7)
 
 
+@pytest.mark.parametrize("first", [nn.Identity(), nn.ReLU(inplace=True)], ids=["as it is", "in place"])
+def test_examples_that_another_one_spoils_are_taken_again_as_they_were(first):
+    """Also where the network changes the batch in place: all others were left out then."""
+    x, y = records((5,), 200)
+    x[150] = torch.tensor([1e38, 0, 0, 0, 0])
+
+    def loss(outputs, targets):
+        losses = cross_entropy(outputs, targets % 2)
+        return losses + 0.0 * losses.mean()
+
+    torch.manual_seed(0)
+    made = Examples((x, y), "train", CPU, torch.float32)
+    net = nn.Sequential(first, nn.Linear(5, 2))
+    engine = dpsgd.Engine(net, dpsgd.DPSGD(9, 0.5, 0.1, max_grad_norm=1.0), made, loss)
+    engine.weights.mul_(30)  # the record's loss is infinite now
+    without = engine.gradient(torch.arange(20)).clone()
+    with_it = engine.gradient(torch.cat([torch.arange(20), torch.tensor([150])])).clone()
+    assert (with_it - without).norm() * engine.divisor <= 1 + 1e-3
+    assert engine.dropped == 1
+
+
+def test_clipped_sums_keep_a_copy_of_what_a_network_changes():
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.ELU(inplace=True), AddsNothing())
+    x, y = records((6,))
+    others = torch.arange(len(x)) != BAD
+    due, _ = sums(net, x[others], y[others])
+    found, dropped = sums(net, spoiled(x, math.inf, True), y)
+    assert dropped == 1
+    assert torch.allclose(found, due, atol=1e-5)
+
+
+def beside_large_ones(b, k):
+    """Rows whose first eight numbers are large, one for each of the sums that a processor makes at once."""
+    x = torch.full((b, k), 0.999 * 2.0**-12)
+    x[:, :8] = 1.0
+    return x
+
+
+@pytest.mark.parametrize("k", [2**16 + 1, 150_528, 10**6])
+def test_a_long_row_is_as_long_as_it_is(k):
+    """Squares that vanish one by one beside a large one are 0.4% of a row of a million numbers."""
+    x = beside_large_ones(2, k)
+    assert (layers.row_lengths(x).double() >= (1 - 2e-4) * x.double().norm(dim=1)).all()
+    ordinary = torch.randn(3, k, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(layers.row_lengths(ordinary), torch.linalg.vector_norm(ordinary, dim=1))
+    ordinary[0, 0], ordinary[1, 0] = math.nan, 1e30
+    assert layers.row_lengths(ordinary).isfinite().tolist() == [False, False, True]
+
+
+def test_an_example_of_a_million_numbers_is_clipped():
+    net, x = nn.Linear(10**6, 1, bias=False), beside_large_ones(1, 10**6)
+    for norms in (None, lambda with_one: layers.row_norms(x, with_one)):
+        total = torch.zeros_like(net.weight)
+        watched = clipping.ClippedSums(net, {net.weight: total})
+        watched.add(x, torch.zeros(1), lambda out, y: out[:, 0], lambda n: clipping.flat(n, 0.01), norms)
+        watched.close()
+        assert total.double().norm() <= 0.01 * (1 + 3e-4)
+
+
 @pytest.mark.parametrize("rule", clipping.RULES)
 @pytest.mark.parametrize("value", [1e15, 1e18, 1e19, 1e30, 1e38])
 @pytest.mark.parametrize("derivative", [1e-15, 1e-19, 1e-23, 1e-30, 1e-38, 1e-43])

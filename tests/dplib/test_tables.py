@@ -283,3 +283,9 @@ def test_one_budget_is_one_number():
         tables.find_ranges(FOUND, unknown, unknown, epsilon=two, delta=1e-5, rng=None)
     with pytest.raises(ParameterError, match=r"epsilon = .* it must be one of the numbers"):
         tables.count_noise(two, 1e-5)
+
+
+def test_settings_keep_their_digits_whatever_numbers_they_are():
+    settings = tables.Settings(learning_rate=np.float16(0.5), max_grad_norm=np.uint8(2), steps=np.uint8(200))
+    assert [type(v) for v in vars(settings).values()] == [float, float, float, int]
+    assert settings.steps * 2 == 400

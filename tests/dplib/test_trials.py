@@ -333,6 +333,17 @@ def leaves_out(net, x):
     return net.second(h if net.training and random.random() < 0.5 else torch.tanh(h))
 
 
+@pytest.mark.parametrize("share", [0.25, 0.1])
+def test_a_loss_that_mixes_in_some_draws_is_refused(share):
+    def loss(outputs, y):
+        losses = cross_entropy(outputs, y)
+        return losses * (1 + losses.detach().mean()) if drawn_by_torch() < share else losses
+
+    with pytest.raises(ParameterError, match="other examples"):
+        clipping.check(plain(), *records(), loss)
+    clipping.check(plain(), *records(), lambda outputs, y: cross_entropy(F.dropout(outputs, 0.5), y))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_layer_that_python_leaves_out_at_random_is_no_mixing(seed):
     random.seed(seed)
