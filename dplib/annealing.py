@@ -439,7 +439,7 @@ class _Training:
         before = self.testify() if heard else math.nan
         last = [state.clone() for state in self.undone]
         self.rows = rows = next(self.batches)  # line 3
-        losses = self.engine.step(rows, distinct=True)  # lines 4 to 9: the weights are w_new
+        losses = self.engine.step(rows, look=False)  # lines 4 to 9: the weights are w_new
         change = self.energy.change(rows, losses)  # lines 10 and 11
         if heard:
             row = {"accepted": self.screen.accepted, "change": change, "witness": self.testify() - before}

@@ -208,7 +208,7 @@ class Engine:
         if self._clips:
             self._clipped = clipping.ClippedSums(net, dict(zip(self._trained, self._parts, strict=True)))
 
-    def step(self, rows: Tensor, *, distinct: bool = False) -> Tensor:
+    def step(self, rows: Tensor, *, look: bool = True) -> Tensor:
         """One step; returns the sum of the records' losses before it, which is not private.
 
         With clipping, a loss that is not finite counts as 0. After half of the steps and after the last one the network
@@ -216,14 +216,14 @@ class Engine:
 
         Args:
             rows: of the records that are taken, shape (b,), b >= 0, each of them once.
-            distinct: that is known of them, as of a sampler's: nobody looks. Nor does anybody on a GPU, which would be
-                waited for.
+            look: whether to refuse a record that is taken more than once, which moves the clipped sum as many times.
+                A sampler's rows need no look, and on a GPU, which would be waited for, there is none.
 
         Raises:
             ParameterError: for a record that is taken twice, where it clips, or an engine that is closed; and where the
                 network no longer keeps examples apart, or fails: its weights are then not to be released.
         """
-        if self._clips and not distinct:
+        if self._clips and look:
             _refuse_repeated(rows)
         try:
             total = self._fill(rows)
@@ -433,7 +433,7 @@ def train(
         try:
             for _ in tqdm(range(settings.steps), "steps", leave=False, delay=2, disable=not progress):
                 rows = next(batches)
-                losses += engine.step(rows, distinct=True)
+                losses += engine.step(rows, look=False)
                 count += len(rows)
                 run.steps += 1
                 if run.steps % evaluate_every == 0 or run.steps == settings.steps:

@@ -82,7 +82,7 @@ def steps_to_target(
     engine = Engine(net.to(place).train(), settings, parts["train"], examples.cross_entropy, generator)
     reached, accuracy = None, 0.0
     for step in range(1, most_steps + 1):
-        engine.step(drawn[next(taken)])
+        engine.step(drawn[next(taken)], look=False)  # of records drawn twice there are two
         if step % EVERY == 0:
             accuracy = _accuracy(net, parts["valid"])
             if accuracy >= target:
