@@ -157,7 +157,7 @@ def rejections() -> Dial:
 
 ALLOWED = axis("limit", "rejections allowed, μ₀", {"domain": [0, data.LIMITS[-1]]}, tickCount=5)
 CHOSEN = {"filter": "datum.limit === allowed"}
-BETWEEN = 15  # where the label of delta ends: one line is far below it by then, and the other still above
+BETWEEN = 15.4  # where the label of delta ends: one line is far below it by then, and the other still above
 
 
 def _chances() -> dict[str, Any]:
