@@ -8,9 +8,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from book.evidence import agreement, execution, jobs, machines, plans, runs
+from dplib import checks
 from dplib.checks import ParameterError
 
 FIELDS = {"experiment", "version", "job", "data", "device", "result", "made"}
+_TIME = checks.numbers(0)
+# What every run has said of how it was made.
+MADE = {
+    "seconds": _TIME,
+    "processor_seconds": _TIME,
+    "date": checks.Rule("a text", lambda value: isinstance(value, str)),
+    "processor": checks.Rule("a text", lambda value: isinstance(value, str)),
+    "capability": checks.Rule("a text", lambda value: isinstance(value, str)),
+    "threads": checks.integer(1),
+    "versions": checks.Rule("a mapping", lambda value: isinstance(value, Mapping)),
+}
 
 
 def merge(source: Path) -> tuple[dict[str, int], list[str]]:
@@ -72,6 +84,10 @@ def _check(line: runs.Line, experiments: Mapping[str, Callable], commits: Collec
         field = next((field for field in ("version", "data", "job") if here[field] != line[field]), "device or job")
         raise ParameterError(f"its {field} is not what {line['experiment']} has here.")
     jobs.as_text(line)
+    if not line["result"]:
+        raise ParameterError("its result is empty.")
+    for name, rule in MADE.items():
+        rule.check(f"made.{name}", line["made"].get(name))
     commit = line["made"].get("commit", "").removesuffix("-dirty")
     if len(commit) < 7 or not any(known.startswith(commit) for known in commits):
         raise ParameterError(f"commit = {commit!r} is not in this checkout's log: fetch it first, if it is one.")

@@ -221,6 +221,8 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     checks.check_names(rule.get("needs", {}), ["runs", "ahead"], f"needs of {kind}")
     if kind in COMBINED:
         checks.list_of(checks.Rule("a rule", lambda value: isinstance(value, Mapping))).check(kind, about)
+        if any("readings" in inner_rule for inner_rule in about):
+            raise ParameterError(f"rule {kind}: readings are not allowed inside another rule: a statement has them.")
         return kind, about
     if kind == "not_tested":
         checks.Rule("a reason", lambda why: isinstance(why, str) and bool(why.strip())).check(kind, about)
@@ -359,6 +361,8 @@ def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: f
         wanted = printed.get(wanted, wanted)
     if isinstance(measured, Measured | Mapping):
         raise ParameterError(f"{about['value']} = {measured} is not allowed in an exact rule: it must be exact itself.")
+    if isinstance(measured, Real) and math.isnan(measured):
+        return None
     if all(isinstance(value, Real) for value in (measured, wanted)):
         return math.isclose(measured, wanted, rel_tol=1e-9)
     return measured == wanted

@@ -482,7 +482,10 @@ def _path_of(name: str, key: str) -> Path:
 
 def _filed(path: Path) -> Line | None:
     try:
-        return machines.whole(parsed(path.read_text(encoding="utf-8"))[1], KEPT)
+        key, line = parsed(path.read_text(encoding="utf-8"))
+        if path.parts[-2:] != _path_of(line["experiment"], key).parts[-2:]:
+            raise StoreError(f"{path} holds another run than it is named for, copied or renamed: remove it.")
+        return machines.whole(line, KEPT)
     except FileNotFoundError:
         return None
     except DAMAGE as error:

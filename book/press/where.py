@@ -31,9 +31,12 @@ def lines(of: str, number: str = "") -> Iterator[str]:
         number: as it is typed in the chapter.
 
     Raises:
-        ParameterError: for a row or a chapter that is not there, or a number that the chapter does not have.
+        ParameterError: for a row or a chapter that is not there, a number that the chapter does not have, or one beside
+            a row.
     """
     if re.match(r"[A-Z]\.", of):
+        if number:
+            raise ParameterError(f"number = {number!r} is not allowed beside a row: it must be one of a chapter.")
         yield from _of_row(claims.get(of))
         return
     try:

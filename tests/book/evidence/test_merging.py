@@ -15,7 +15,8 @@ COMMIT = "0123456789ab" + "c" * 28
 
 @pytest.fixture(autouse=True)
 def folder(run_folder, monkeypatch):
-    monkeypatch.setattr(runs, "machine", lambda device="cpu": {"commit": COMMIT[:12], "threads": 1})
+    facts = {"processor": "toy", "capability": "none", "versions": {"torch": "2"}}
+    monkeypatch.setattr(runs, "machine", lambda device="cpu": {"commit": COMMIT[:12], "threads": 1, **facts})
     monkeypatch.setattr(execution, "log", lambda: frozenset([COMMIT]))
     return run_folder
 
@@ -85,6 +86,10 @@ def changed(line, **fields):
         (lambda line: changed(line, made__commit="unknown"), "commit"),
         (lambda line: changed(line, made__commit="ffffffffffff"), "commit"),
         (lambda line: changed(line, made__commit="0"), "commit"),
+        (lambda line: changed(line, made__seconds="abc"), "made.seconds = 'abc' is not allowed"),
+        (lambda line: changed(line, made__date=5), "made.date = 5 is not allowed"),
+        (lambda line: changed(line, made__versions=None), "made.versions = None is not allowed"),
+        (lambda line: json.dumps({**json.loads(runs.as_text(line)), "result": {}}), "its result is empty"),
         (lambda line: changed(line, result__accuracy=0.5), "another result"),
     ],
 )

@@ -1,6 +1,7 @@
 """The shared rules: each can come out every way, and every row of the ledger that has one states it well."""
 
 import json
+import math
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -466,3 +467,13 @@ def test_what_nobody_measured_is_open_without_a_number():
     assert found.measured.value != found.measured.value
     (text,) = rules.still_open({"rule": AHEAD}, {"gain": {"value": "NaN", "n": 1}}, PRINTED)
     assert text.measured.value != text.measured.value
+
+
+def test_an_exact_rule_leaves_open_what_is_not_a_number():
+    assert rules.decide({"exact": {"value": "x", "equals": 1}}, {"x": math.nan}, {}) is None
+
+
+def test_readings_inside_another_rule_are_refused():
+    inner = {"readings": [{"ahead": {"value": "a"}}, {"ahead": {"value": "b"}}]}
+    with pytest.raises(ParameterError, match="readings are not allowed inside another rule"):
+        rules.decide({"all_of": [inner]}, {"a": 1.0, "b": -1.0}, {})

@@ -278,6 +278,18 @@ def test_a_damaged_file_of_the_store_is_named(folder, text):
             use()
 
 
+def test_a_run_is_not_taken_for_another(folder):
+    runs.make(train, jobs(2))
+    first, second = sorted((folder / "store" / "toy").iterdir())
+    right = first.read_text()
+    first.write_text(second.read_text())
+    for use in (runs.keep, lambda: runs.read(train, jobs(2))):
+        with pytest.raises(runs.StoreError, match=f"{first} holds another run than it is named for"):
+            use()
+    first.write_text(right)
+    assert runs.keep() == {"toy": 2}
+
+
 def test_a_full_disk_leaves_no_half_line(folder, monkeypatch):
     runs.make(train, jobs(1))
     runs.keep()

@@ -39,6 +39,11 @@ def test_what_is_neither_a_row_nor_a_chapter_is_refused_as_both():
         list(where.lines("nothing"))
 
 
+def test_a_number_beside_a_row_is_refused():
+    with pytest.raises(ParameterError, match="number = '3' is not allowed beside a row"):
+        list(where.lines("A.thm6", "3"))
+
+
 def test_the_line_of_a_rule_is_the_rows():
     (rule, *_) = [place for line in where.lines("A.thm6") if "rule:" in line for place in PLACE.findall(line)]
     file, _, number = rule.partition(":")
