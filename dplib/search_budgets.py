@@ -186,7 +186,8 @@ def composed_epsilon(
         ParameterError: for a value outside its range, or shapes that do not fit.
     """
     one_of(*_RULE).check("rule", rule)
-    values = rdp.together(*(array("value", value) for value in (epsilon, count, delta)))
+    named = {"epsilon": epsilon, "count": count, "delta": delta}
+    values = rdp.together(*(array(name, value) for name, value in named.items()))
     return np.vectorize(_RULE[rule], otypes=[float])(*values)[()]
 
 
