@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy  # which loads its parts, that take two seconds, when one is asked
@@ -24,12 +24,16 @@ class Measured:
         low: lower end of the interval; None where there is none.
         high: upper end of the interval; None where there is none.
         n: independent runs, or trials of a share; None for what has none.
+        freedom: degrees of freedom of Student's t behind the interval; None for n - 1.
+        share: whether it is a share of n trials, whose interval is exact at every level, and not Student's.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
     n: int | None = None
+    freedom: float | None = None
+    share: bool = False
 
     def __str__(self) -> str:
         if self.low is None or self.high is None or self.low == self.high:  # all runs alike: no width to show
@@ -47,7 +51,7 @@ class Measured:
         if self.low is None or self.high is None:
             return self
         low, high = (min(max(end, least), most) for end in (self.low, self.high))
-        return Measured(self.value, low, high, self.n)
+        return replace(self, low=low, high=high)
 
     def __format__(self, spec: str) -> str:
         """``f"{measured:.1f}"``: "95.1 ± 0.4", for a cell of a table; "–" where nothing was measured.
@@ -137,7 +141,7 @@ def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Mea
     if not 0 <= successes <= trials or trials < 1:
         raise ParameterError(f"successes = {successes} of trials = {trials} is not a share: 0 <= successes <= trials.")
     interval = scipy.stats.binomtest(int(successes), int(trials)).proportion_ci(level, method="exact")
-    return Measured(successes / trials, float(interval.low), float(interval.high), int(trials))
+    return Measured(successes / trials, float(interval.low), float(interval.high), int(trials), share=True)
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,8 @@ def paired(a: np.ndarray, b: np.ndarray) -> Comparison:
 
 
 def independent(a: np.ndarray, b: np.ndarray) -> Measured:
-    """Mean of a less mean of b with Welch's 95% interval, for runs that share nothing; n is the smaller number of them.
+    """Mean of a less mean of b with Welch's 95% interval, for runs that share nothing; n is the smaller number of them,
+    ``freedom`` Welch's.
 
     Args:
         a: a value of each run of one method, shape (n,), n >= 2, finite.
@@ -192,8 +197,9 @@ def independent(a: np.ndarray, b: np.ndarray) -> Measured:
     difference, n = float(a.mean() - b.mean()), min(len(a), len(b))
     if np.ptp(a) == np.ptp(b) == 0:
         return Measured(difference, difference, difference, n)
-    low, high = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval()
-    return Measured(difference, float(low), float(high), n)
+    test = scipy.stats.ttest_ind(a, b, equal_var=False)
+    low, high = test.confidence_interval()
+    return Measured(difference, float(low), float(high), n, freedom=float(test.df))
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:

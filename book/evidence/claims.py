@@ -382,7 +382,8 @@ def _plain(value: Any) -> Any:
     text, as a kernel would make of it with a warning.
     """
     if isinstance(value, Measured):
-        return {name: _plain(part) for name, part in asdict(value).items()}
+        usual = {name: part for name, part in asdict(value).items() if part or name not in ("freedom", "share")}
+        return {name: _plain(part) for name, part in usual.items()}
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
     if isinstance(value, list | tuple):

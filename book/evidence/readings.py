@@ -94,7 +94,8 @@ def _turned(packet: Packet) -> Iterator[tuple[str, Measured]]:
         bound = bound if isinstance(bound, Real) else packet.claim.published.get(bound)
         if not (isinstance(value, Measured) and value.low is not None and isinstance(bound, Real)):
             continue
-        turned = Measured(2 * bound - value.value, 2 * bound - value.high, 2 * bound - value.low, value.n)
+        ends = {"low": 2 * bound - value.high, "high": 2 * bound - value.low}
+        turned = replace(value, value=2 * bound - value.value, **ends, share=False)
         share = bound and 0 <= value.low <= value.high <= 1
         if (
             math.isfinite(turned.value)

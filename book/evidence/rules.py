@@ -9,6 +9,9 @@ A row of the ledger (``book/claims/*.yml``) states its rule as data, one of
     equivalent: {value: NAME, margin: NUMBER}                         the value is 0, up to a margin that matters
     in_range: {value: NAME, least: NUMBER, most: NUMBER}
     ordered: {values: [NAMES]}                                        values rise strictly in this order
+    bound: {claimed: NAME, at_least: NAME, at_most: NAME}             a claim of all cases: it holds if what is proved
+                                                                      of all is no more, and is refuted if one case is
+                                                                      more; a case below it shows nothing
     count: {value: NAME, of: NAME or NUMBER, least: NUMBER}           at least so many (``most``: at most) of all;
                                                                       with ``against: NAME``, undecided unless the rest
                                                                       of all is against it
@@ -42,7 +45,7 @@ import scipy  # its parts when one is asked, as in dplib.stats
 
 from book.evidence import margins
 from book.evidence.margins import Margin
-from dplib import checks
+from dplib import checks, stats
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -253,6 +256,8 @@ def names(rule: Mapping[str, Any]) -> list[str]:
         return [name for inner_rule in about for name in names(inner_rule)]
     if kind in ("by_hand", "not_tested"):
         return []
+    if kind == "bound":
+        return [about["at_least"], about["at_most"], about["claimed"]]
     of = [about["of"]] if kind == "count" and isinstance(about["of"], str) else []
     return [*about.get("values", ()), *(about[key] for key in ("value", "against") if key in about), *of]
 
@@ -285,7 +290,7 @@ def asks(rule: Mapping[str, Any]) -> list[str]:
         return ["size as stated"]
     if kind in ("ahead", "behind"):
         return ["size as stated" if about.get("by", 0) else "direction"]
-    return {"ordered": ["direction"], "count": ["count"], "by_hand": ["proof"]}.get(kind, [])
+    return {"ordered": ["direction"], "bound": ["direction"], "count": ["count"], "by_hand": ["proof"]}.get(kind, [])
 
 
 def _is_text(value: Any) -> bool:
@@ -325,6 +330,7 @@ def words(rule: Mapping[str, Any]) -> str:
         "equivalent": lambda: f"{value} is {_neutral(about['margin']):g}, up to {_in_words(about['margin'])}",
         "in_range": lambda: f"{value.removesuffix(' at most')} {' and '.join(ends)}",
         "ordered": lambda: " < ".join(about["values"]).replace("_", " "),
+        "bound": lambda: "{at_most} at most {claimed} (not: {at_least} above it)".format(**about).replace("_", " "),
         "count": lambda: f"{value} {' and '.join(ends)}, of {of}",
     }
     return says[kind]() + needs
@@ -341,16 +347,19 @@ def by_hand(rule: Mapping[str, Any]) -> Iterator[str]:
 
 
 def interval(value: Any, level: float) -> tuple[float, float]:
-    """The (1 - level) interval of a value: of a Measured one by Student's t, from its 95% interval; a number is
-    exact, and a value of one run has no interval, and tells nothing.
+    """The (1 - level) interval of a value: exact of a share, of another Measured one by Student's t, from its 95%
+    interval; a number is exact, and a value of one run or none has no interval, and tells nothing.
     """
     if isinstance(value, Mapping):
         value = Measured(**value)
     if not isinstance(value, Measured):
         return float(value), float(value)
     if value.low is None or value.high is None:
-        return (-math.inf, math.inf) if value.n == 1 else (value.value, value.value)
-    freedom = value.n - 1 if value.n and value.n > 1 else math.inf  # of one run, or of none: not Student's
+        return (-math.inf, math.inf) if value.n in (0, 1) else (value.value, value.value)
+    if value.share:
+        share = stats.proportion_interval(round(value.value * value.n), value.n, 1 - level)
+        return share.low, share.high
+    freedom = value.freedom or (value.n - 1 if value.n and value.n > 1 else math.inf)  # of one run: not Student's
     scale = scipy.stats.t.ppf(1 - level / 2, freedom) / scipy.stats.t.ppf(0.975, freedom)
     return value.value - scale * (value.value - value.low), value.value + scale * (value.high - value.value)
 
@@ -413,6 +422,15 @@ def _ordered(about: Mapping[str, Any], values: Values, printed: Values, support:
     return False if any(interval(a, refute)[0] >= interval(b, refute)[1] for a, b in pairs) else None
 
 
+def _bound(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
+    claimed, shown, proved = (_value(values, about[name]) for name in ("claimed", "at_least", "at_most"))
+    if interval(shown, refute)[0] > interval(proved, refute)[1]:
+        raise ParameterError(f"{about['at_least']} = {shown} is not allowed: {about['at_most']} = {proved} bounds it.")
+    if interval(proved, support)[1] <= interval(claimed, support)[0]:
+        return True
+    return False if interval(shown, refute)[0] > interval(claimed, refute)[1] else None
+
+
 def _count(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     measured = _value(values, about["value"])
     total = _value(values, about["of"]) if isinstance(about["of"], str) else about["of"]
@@ -436,6 +454,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Cal
     "equivalent": (("value", "margin"), (), (), _equivalent),
     "in_range": (("value",), (), ("least", "most"), _in_range),
     "ordered": (("values",), (), (), _ordered),
+    "bound": (("claimed", "at_least", "at_most"), (), (), _bound),
     "count": (("value", "of"), ("against",), ("least", "most"), _count),
     "all_of": ((), (), (), None),
     "any_of": ((), (), (), None),
@@ -513,4 +532,4 @@ def _runs(values: Values, name: str) -> float:
     value = _value(values, name)
     if isinstance(value, Mapping):
         value = Measured(**value)
-    return value.n or math.inf if isinstance(value, Measured) else math.inf
+    return value.n if isinstance(value, Measured) and value.n is not None else math.inf

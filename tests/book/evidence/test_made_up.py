@@ -20,6 +20,7 @@ WANTED = {
     "fails": REFUTED,
     "corrected": (rules.CORRECTED,),
     "mixed": (rules.UNSTATED,),
+    "undecided": (rules.UNDECIDED,),
 }
 COMPUTED = ("exact", "by_hand", "not_tested")  # kinds of rules that compare nothing that has an interval
 needs_log = pytest.mark.skipif(not gitlog.available(claims.ROOT), reason="no log of this repository, or a shallow one")

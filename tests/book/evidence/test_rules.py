@@ -6,8 +6,10 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+import scipy
 
 from book.evidence import claims, margins, rules
+from dplib import stats
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -156,6 +158,45 @@ def test_the_interval_at_another_level_is_students():
     assert rules.interval(Measured(0.0, -1.96, 1.96, 1), 0.1)[1] == pytest.approx(1.645, abs=1e-3)
     assert rules.interval(3, 0.1) == (3, 3)
     assert rules.interval(Measured(3, n=5), 0.1) == (3, 3)
+    assert rules.interval(Measured(3, n=0), 0.1) == (-math.inf, math.inf)  # of no run, which tells nothing
+
+
+@pytest.mark.parametrize("successes", [0, 1, 57, 200])
+@pytest.mark.parametrize("level", [0.32, 0.1, 0.05, 0.01, 1e-4])
+def test_a_share_has_its_exact_interval_at_every_level(successes, level):
+    exact = scipy.stats.binomtest(successes, 200).proportion_ci(1 - level, method="exact")
+    share = stats.proportion_interval(successes, 200)
+    assert rules.interval(share, level) == pytest.approx((exact.low, exact.high), abs=1e-12)
+    recorded = json.loads(json.dumps(claims._plain(share)))  # as a page keeps it
+    assert rules.interval(recorded, level) == pytest.approx((exact.low, exact.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.32, 0.1, 0.01])
+def test_two_groups_that_share_nothing_have_welchs_interval_at_every_level(level):
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(0, 1, 5), rng.normal(1, 3, 12)
+    welch = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval(1 - level)
+    recorded = json.loads(json.dumps(claims._plain(stats.independent(a, b))))
+    assert rules.interval(recorded, level) == pytest.approx(tuple(welch), rel=1e-9)
+
+
+BOUND = {"bound": {"claimed": "claimed", "at_least": "shown", "at_most": "proved"}}
+
+
+@pytest.mark.parametrize(
+    ("shown", "proved", "wanted"),
+    [(1, 2.9, True), (1, 3, True), (3.1, 8, False), (3, 8, None), (1, math.inf, None), (4, "inf", False)],
+)
+def test_a_case_below_a_claim_of_all_cases_shows_nothing(shown, proved, wanted):
+    values = {"claimed": 3, "shown": shown, "proved": proved}
+    assert rules.decide(BOUND, values, {}) is wanted
+    assert rules.names(BOUND) == ["shown", "proved", "claimed"]
+    assert rules.words(BOUND) == "proved at most claimed (not: shown above it)"
+
+
+def test_a_case_beyond_what_is_proved_of_all_is_refused():
+    with pytest.raises(ParameterError, match="shown = 4 is not allowed: proved = 3 bounds it"):
+        rules.decide(BOUND, {"claimed": 5, "shown": 4, "proved": 3}, {})
 
 
 def test_a_rule_waits_for_what_it_needs():
@@ -165,6 +206,7 @@ def test_a_rule_waits_for_what_it_needs():
     assert rules.decide(needy, {"gain": 1}, {}) is True  # an exact number needs no runs
     assert rules.decide({"all_of": [AHEAD], "needs": {"runs": 6}}, {"gain": HIGH}, {}) is None
     assert rules.decide({"all_of": [needy], "needs": {"runs": 6}}, {"gain": HIGH}, {}) is True
+    assert rules.decide(needy, {"gain": Measured(2.0, 1.0, 3.0, 0)}, {}) is None
     trained = {**AHEAD, "needs": {"ahead": ["lead"]}}
     for lead, found in ((HIGH, True), (Measured(1.0, -0.1, 2.1, 5), None), (0, None)):
         assert rules.decide({"all_of": [trained]}, {"gain": HIGH, "lead": lead}, {}) is found
@@ -365,7 +407,8 @@ def far(value, *given):
     order = {"exact": 1, "count": 2}  # last, as these have no interval
     for kind, said in sorted(simple(*given), key=lambda part: order.get(part[0], 0)):
         names = rules.names({kind: said})
-        other = {name: value if kind == "exact" else exactly(value - i) for i, name in enumerate(names)}
+        step = [0, 0, 1] if kind == "bound" else range(len(names))  # shown and proved alike, the claim below them
+        other = {name: value if kind == "exact" else exactly(value - i) for i, name in zip(step, names, strict=True)}
         found |= counts(said, value > 0) if kind == "count" else other
     return found
 
@@ -385,6 +428,8 @@ def met(rule, printed):
             # A value that another part asks for keeps its place, and the others are put around it.
             known = [(i, found[name].value) for i, name in enumerate(said["values"]) if name in found] or [(0, 0.0)]
             found |= {n: exactly(known[0][1] + i - known[0][0]) for i, n in enumerate(said["values"]) if n not in found}
+        elif kind == "bound":
+            found |= {said["at_least"]: exactly(0), said["at_most"]: exactly(0), said["claimed"]: exactly(1)}
         elif kind == "exact":
             found[said["value"]] = numbers["equals"]
         elif kind == "in_range":

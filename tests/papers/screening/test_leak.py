@@ -5,6 +5,7 @@ import pytest
 
 from book.evidence import plans, rules
 from book.evidence.claims import get
+from dplib import accounting
 from dplib.checks import ParameterError
 from papers.screening import accounts, composition, instances, leak_rows, leak_runs, one_update
 
@@ -35,6 +36,16 @@ def test_a_budget_and_a_training_agree():
         leak_runs.training(setting="MNIST", push=1.0, epsilon=0.5)
     with pytest.raises(ParameterError, match="setting"):
         leak_runs.setting_of("digits")
+
+
+@pytest.mark.parametrize("setting", leak_runs.NAMES)
+def test_what_is_proved_of_a_training_pays_for_each_candidate(setting):
+    """By transform inversion, which is a second computation: above it, and by less than a hundredth and a rounding."""
+    case = leak_runs.setting_of(setting)
+    updates = leak_runs.updates(case, 3.0)
+    draws = updates * (case.limit + 1)
+    exact = accounting.inverted_epsilon(case.noise_multiplier, case.sample_rate, draws, accounts.DELTA)
+    assert exact <= leak_rows.proved(setting, updates) <= exact + 0.02
 
 
 def test_a_readers_budget():
