@@ -366,12 +366,12 @@ def interval(value: Any, level: float) -> tuple[float, float]:
 
 def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     measured, wanted = _value(values, about["value"]), about["equals"]
-    if isinstance(wanted, str):
-        wanted = printed.get(wanted, wanted)
     if isinstance(measured, Measured | Mapping):
         raise ParameterError(f"{about['value']} = {measured} is not allowed in an exact rule: it must be exact itself.")
     if isinstance(measured, Real) and math.isnan(measured):
         return None
+    if isinstance(wanted, str) and (wanted in printed or isinstance(measured, Real)):  # else it is a text itself
+        wanted = _number(wanted, printed)
     if all(isinstance(value, Real) for value in (measured, wanted)):
         return math.isclose(measured, wanted, rel_tol=1e-9)
     return measured == wanted

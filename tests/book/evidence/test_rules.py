@@ -263,6 +263,7 @@ def test_a_malformed_rule_is_refused(rule, message):
         (MOST, counted(2.5), "found = 2.5 is not allowed: it must be a whole number"),
         ({"within": {"value": "gain", "of": "acuracy", "by": 1}}, {"gain": 1}, "acuracy is not among the printed"),
         ({"exact": {"value": "gain", "equals": 2}}, {"gain": HIGH}, "gain = .* is not allowed in an exact rule"),
+        ({"exact": {"value": "gain", "equals": "acuracy"}}, {"gain": 98.21}, "acuracy is not among the printed"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(rule, values, message):
@@ -401,14 +402,17 @@ def counts(said, found):
     return dict.fromkeys(rules.names({"count": said}), of) | rest | {said["value"]: round(found * of)}
 
 
-def far(value, *given):
+def far(value, *given, printed):
     """All that rules ask for at one value, which orders fall from, and counts that find all or nothing."""
     found = {}
     order = {"exact": 1, "count": 2}  # last, as these have no interval
     for kind, said in sorted(simple(*given), key=lambda part: order.get(part[0], 0)):
         names = rules.names({kind: said})
         step = [0, 0, 1] if kind == "bound" else range(len(names))  # shown and proved alike, the claim below them
-        other = {name: value if kind == "exact" else exactly(value - i) for i, name in zip(step, names, strict=True)}
+        other = {name: exactly(value - i) for i, name in zip(step, names, strict=True)}
+        if kind == "exact":
+            of_text = isinstance(said["equals"], str) and said["equals"] not in printed
+            other = {said["value"]: str(value) if of_text else value}
         found |= counts(said, value > 0) if kind == "count" else other
     return found
 
@@ -455,7 +459,7 @@ def test_every_rule_of_the_ledger_can_come_out_either_way():
     for row in (replace(row, stand_in="", absent={}) for row in claims.load_all().values()):
         given = [rule for rule in (row.rule, row.corrected) if rule]
         if any(simple(*given)):
-            away = [far(value, *given) for value in (-1e9, 0.0, 1e9)]
+            away = [far(value, *given, printed=row.published) for value in (-1e9, 0.0, 1e9)]
             values_ = {rules.verdict(asdict(row), values, row.published) for values in away}
             assert values_ - {rules.HOLDS}, f"{row.id} holds whatever is measured"
             if row.rule and any(simple(row.rule)):
