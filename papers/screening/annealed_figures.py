@@ -21,7 +21,7 @@ CHARGED = {
     "lemma2": "every gradient",
     "pld": "every gradient, by PLD",
 }
-HOW = {"momentum": "momentum 0.9", "still": "no momentum"}
+HOW = {"momentum": "Momentum 0.9", "still": "No momentum"}
 AXES = {"rates": "learning rate", "batches": "batch size"}
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
 Printed = Mapping[str, Mapping[str, float]]  # {data set: {scheme: printed accuracy in percent}}
@@ -130,33 +130,34 @@ def figure_3(trained: values.Trained, count: str, label: str, your: float) -> No
     plt.show()
 
 
-def figure_4(levels: pd.DataFrame, printed: Mapping[str, tuple[float, float]]) -> None:
-    """Test accuracy against the rate and the batch, a panel for each; a line for each account, dashed without momentum.
+def figure_4(levels: pd.DataFrame, part: str, best: tuple[float, float], floor: float | None = None) -> None:
+    """Test accuracy against the rate or the batch, with momentum above and without it below; a line for each account.
 
     Args:
         levels: of :func:`account_rows.figure_4`.
-        printed: the value that does best and its accuracy, for each part; a ring.
+        part: "rates" or "batches".
+        best: the printed value that does best and its accuracy, in percent; a ring.
+        floor: accuracy that is printed as passed everywhere, in percent; None for none.
     """
-    parts = levels["part"].unique()
-    if not len(parts):
-        return  # none of them in the plan
-    figure, panels = plotting.column(len(parts), WIDTH, 2.6)
-    for axes, part in zip(panels, parts, strict=True):
-        here = levels[levels["part"] == part]
-        for account, color in zip(account_rows.CHARGED, ("C0", "C1"), strict=True):
-            for how, style in (("momentum", "-"), ("still", "--")):
-                line = here[(here["account"] == account) & (here["momentum"] == how)]
-                label = f"{CHARGED[account]}, {HOW[how]}" if axes is panels[-1] else None
-                axes.plot(line["given"], line["accuracy"], f"o{style}", ms=3, color=color, label=label)
-                plotting.band(axes, line["given"], line["low"], line["high"])
-        label = "printed as the best" if axes is panels[-1] else None
-        axes.plot(*printed[part], "o", mfc="none", ms=9, color="black", label=label)
+    levels = levels[levels["part"] == part]
+    if levels.empty:
+        return  # not in the plan
+    figure, panels = plotting.column(2, WIDTH, 2.5)
+    for axes, how in zip(panels, HOW, strict=True):
+        here = levels[levels["momentum"] == how]
+        for account, lines in here.groupby("account", sort=False):
+            axes.plot(lines["given"], lines["accuracy"], "o-", ms=3, label=CHARGED[account])
+            plotting.band(axes, lines["given"], lines["low"], lines["high"])
+        axes.plot(*best, "o", mfc="none", ms=9, color="black", label="printed as the best")
+        if floor is not None:
+            axes.axhline(floor, color="black", lw=0.8, ls="--", label="printed as passed everywhere")
         axes.set_xscale("log")
         axes.set_xticks(here["given"].unique(), [f"{given:g}" for given in here["given"].unique()])
         axes.minorticks_off()
-        axes.set(xlabel=AXES[part], ylabel="accuracy, %")
+        axes.set(title=HOW[how], ylabel="accuracy, %")
+    panels[-1].set_xlabel(AXES[part])
     figure.tight_layout()
-    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False)
+    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), frameon=False)
     plt.show()
 
 

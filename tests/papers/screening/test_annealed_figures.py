@@ -47,7 +47,7 @@ def test_lines_of_the_lead_carry_their_names(trained):
     plt.close("all")
 
 
-def test_figure_4_has_a_panel_for_each_part_and_one_legend():
+def test_figure_4_has_a_panel_with_momentum_and_one_without():
     rows = [
         (part, given, account, how, 97.0 + given / 2000, 96.5, 97.5)
         for part, grid in (("rates", (0.1, 0.5)), ("batches", (256, 512)))
@@ -56,13 +56,19 @@ def test_figure_4_has_a_panel_for_each_part_and_one_legend():
         for given in grid
     ]
     levels = pd.DataFrame(rows, columns=["part", "given", "account", "momentum", "accuracy", "low", "high"])
-    figures.figure_4(levels, {"rates": (1.5, 98.81), "batches": (256, 98.89)})
-    rates, batches = plt.gcf().axes
-    assert [text.get_text() for text in batches.get_xticklabels()] == ["256", "512"]
-    assert rates.get_xlabel() == "learning rate"
-    assert rates.get_legend() is None
-    assert len(batches.get_legend().get_texts()) == 5  # two accounts with and without momentum, and the ring
+    figures.figure_4(levels, "batches", (256, 98.89))
+    moving, still = plt.gcf().axes
+    assert [text.get_text() for text in still.get_xticklabels()] == ["256", "512"]
+    assert (moving.get_title(), still.get_title()) == ("Momentum 0.9", "No momentum")
+    assert moving.get_legend() is None
+    assert len(still.get_legend().get_texts()) == 3  # two accounts and the ring
+    figures.figure_4(levels, "rates", (1.5, 98.81), floor=96.5)
+    still = plt.gcf().axes[-1]
+    assert still.get_xlabel() == "learning rate"
+    assert len(still.get_legend().get_texts()) == 4  # and the floor
     plt.close("all")
+    figures.figure_4(levels[levels["part"] == "rates"], "batches", (256, 98.89))
+    assert not plt.get_fignums()  # nothing to draw
 
 
 def test_the_bands_of_two_seeds_end_where_an_accuracy_does():
