@@ -164,3 +164,10 @@ def test_figure_4_has_the_printed_setting_in_each_panel_and_only_panels_that_wer
         ("batches", "momentum"): 3, ("batches", "still"): 2, ("rates", "momentum"): 4, ("rates", "still"): 3,
     }  # fmt: skip
     assert rows.figure_4(on("limits")).empty
+
+
+def test_more_seeds_alone_decide_of_the_accuracy_at_a_low_rate():
+    few = rows.of_settings(on("limits", "rates"))["D.fig4a"]
+    more = rows.of_settings(on("limits", "rates", "low_rate"))["D.fig4a"]
+    assert (few["rate_0_1_momentum_lemma2"].n, more["rate_0_1_momentum_lemma2"].n) == (5, 10)
+    assert {name for name in few if few[name] != more[name]} == {"rate_0_1_momentum_lemma2", "rate_0_1_momentum_kept"}
