@@ -330,7 +330,7 @@ def words(rule: Mapping[str, Any]) -> str:
         "equivalent": lambda: f"{value} is {_neutral(about['margin']):g}, up to {_in_words(about['margin'])}",
         "in_range": lambda: f"{value.removesuffix(' at most')} {' and '.join(ends)}",
         "ordered": lambda: " < ".join(about["values"]).replace("_", " "),
-        "bound": lambda: "{at_most} at most {claimed} (not: {at_least} above it)".format(**about).replace("_", " "),
+        "bound": lambda: "all cases, {at_most}, at most {claimed} (not: {at_least})".format(**about).replace("_", " "),
         "count": lambda: f"{value} {' and '.join(ends)}, of {of}",
     }
     return says[kind]() + needs

@@ -153,8 +153,10 @@ def batch_sizes(study: Plan) -> dict[str, Measured]:
     if not set(parts) <= set(study.parts):
         return {f"{kind}_{short}": MISSING for kind in kinds for short in names}
     small_sgd, large = (study.read(part) for part in parts[1:])
-    newest = {250: ("batch_250_more", "mnist_20"), 1024: ("batch_1024_more", "batch_1024", "longer")}
-    private = {batch: study.read(next(p for p in of if p in study.parts)) for batch, of in newest.items()}
+    by_batch = {250: ("batch_250_more", "mnist_20"), 1024: ("batch_1024_more", "batch_1024", "longer")}  # newest first
+    private = {
+        batch: study.read(next(part for part in newest if part in study.parts)) for batch, newest in by_batch.items()
+    }
     values = {}
     for short, name in names.items():
         with_250, with_1024 = (accuracies(private[batch][name][2.11], "test") for batch in (250, 1024))

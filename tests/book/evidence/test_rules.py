@@ -191,7 +191,7 @@ def test_a_case_below_a_claim_of_all_cases_shows_nothing(shown, proved, wanted):
     values = {"claimed": 3, "shown": shown, "proved": proved}
     assert rules.decide(BOUND, values, {}) is wanted
     assert rules.names(BOUND) == ["shown", "proved", "claimed"]
-    assert rules.words(BOUND) == "proved at most claimed (not: shown above it)"
+    assert rules.words(BOUND) == "all cases, proved, at most claimed (not: shown)"
 
 
 def test_a_case_beyond_what_is_proved_of_all_is_refused():
